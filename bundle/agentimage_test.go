@@ -42,7 +42,7 @@ func TestAgentImageRollbackMustBeInTheStatement(t *testing.T) {
 	}
 }
 
-func TestAgentImageBelowTheFloorIsRefused(t *testing.T) {
+func TestAgentImageBelowTheMinimumVersionIsRefused(t *testing.T) {
 	const pin = "@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	root := trust.Root{Floors: map[string]string{AgentComponent: "1.2.0"}}
 	for name, c := range map[string]struct {
@@ -50,9 +50,9 @@ func TestAgentImageBelowTheFloorIsRefused(t *testing.T) {
 		fits  bool
 	}{
 		"no agent image":                         {"", true},
-		"image at the floor":                     {"host.example/agent:1.2.0" + pin, true},
-		"image newer than the floor":             {"host.example:5000/agent:v1.3.0" + pin, true},
-		"image older than the floor":             {"host.example/agent:1.1.9" + pin, false},
+		"image of the minimum version":           {"host.example/agent:1.2.0" + pin, true},
+		"image newer than the minimum":           {"host.example:5000/agent:v1.3.0" + pin, true},
+		"image older than the minimum":           {"host.example/agent:1.1.9" + pin, false},
 		"image without a tag":                    {"host.example/agent" + pin, false},
 		"image with a tag that is not a version": {"host.example/agent:latest" + pin, false},
 	} {

@@ -32,25 +32,25 @@ func TestAgentAcceptsStatementsOfItsOwnKymaOnly(t *testing.T) {
 	}{
 		"statement of its own Kyma":                             {accepted, from(victim), true},
 		"statement of another Kyma":                             {accepted, from(mallory), false},
-		"same name with another UID":                            {accepted, from(rebuilt), false},
+		"Kyma with the same name and another UID":               {accepted, from(rebuilt), false},
 		"same name with another UID, own Kyma listed as former": {accepted, from(rebuilt, victim), true},
 		"another Kyma, own Kyma listed as former":               {accepted, from(mallory, rebuilt, victim), true},
 		"another Kyma, own Kyma not listed as former":           {accepted, from(mallory, rebuilt), false},
-		"own name without a UID": {
+		"own Kyma's name without a UID": {
 			accepted, from(trust.Kyma{Namespace: "kcp-system", Name: "victim"}), false,
 		},
-		"own UID without a name":         {accepted, unnamed("u1"), true},
-		"another UID without a name":     {accepted, unnamed("u3"), false},
-		"statement without name and UID": {accepted, unnamed(""), false},
-		"own UID with another name": {
+		"own Kyma's UID without a name":     {accepted, unnamed("u1"), true},
+		"another Kyma's UID without a name": {accepted, unnamed("u3"), false},
+		"statement without name and UID":    {accepted, unnamed(""), false},
+		"own Kyma's UID with another name": {
 			accepted, from(trust.Kyma{Namespace: "kcp-system", Name: "mallory", UID: "u1"}), false,
 		},
 		"another Kyma assigned by a newer token":           {assigned(mallory, 11), from(mallory), true},
 		"own Kyma after a newer token for another Kyma":    {assigned(mallory, 11), from(victim), false},
 		"another Kyma assigned by the same token":          {assigned(mallory, 10), from(mallory), false},
 		"another Kyma assigned by an older token":          {assigned(mallory, 9), from(mallory), false},
-		"first bundle, Kyma of its token":                  {byName, from(victim), true},
-		"first bundle, another Kyma":                       {byName, from(mallory), false},
+		"first bundle of the token's Kyma":                 {byName, from(victim), true},
+		"first bundle of another Kyma":                     {byName, from(mallory), false},
 		"first bundle without the name of a Kyma":          {byName, unnamed("u1"), false},
 		"agent without an owner":                           {Trust{}, from(mallory), true},
 		"agent without an owner, statement without a name": {Trust{}, unnamed(""), true},

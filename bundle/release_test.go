@@ -239,7 +239,7 @@ func TestOnlyReleasedContentIsInstalled(t *testing.T) {
 			"was not released",
 		},
 		"component that is not referenced": {root, all, swapped.documents, "does not match the released digest"},
-		"version below the floor": {
+		"version below the minimum": {
 			root, with(func(r *trust.Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents,
 			"is older than 1.2.0",
 		},
@@ -281,7 +281,9 @@ func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
 	key := trusttest.RSAKey(t)
 	root := locked(t, 1, key)
 	r := newRelease(t, "1.2.0", key)
-	source, err := json.Marshal(v1beta2.ImageSpec{Name: "raw-manifest", Type: v1beta2.OCIRef, Ref: r.file.Descriptor.Digest.String()})
+	source, err := json.Marshal(v1beta2.ImageSpec{
+		Name: "raw-manifest", Type: v1beta2.OCIRef, Ref: r.file.Descriptor.Digest.String(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

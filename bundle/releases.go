@@ -143,8 +143,8 @@ func CheckReleaseOf(module, component string, defaultCR, released *unstructured.
 	return nil
 }
 
-// ContentDefaultCR is the name of the content that contains the default CR of a module. It is part of a manifest only if
-// the root of trust has release keys. Kyma's modulectl gives its resource the same name.
+// ContentDefaultCR is the name of the content that contains the default CR of a module. It is part of a manifest only
+// if the root of trust has release keys. Kyma's modulectl gives its resource the same name.
 const ContentDefaultCR = "default-cr"
 
 // Evidence returns the contents that prove the release of a module: its Release and its released default CR.

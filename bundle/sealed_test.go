@@ -130,7 +130,8 @@ func TestOpenRefusesProtectedAndInvalidSecrets(t *testing.T) {
 		"namespace that is a path": {one("a/../b", "c", ""), "must be a valid namespace and name"},
 		"name that is a path":      {one("a", "b/c", ""), "must be a valid namespace and name"},
 		"duplicate Secret": {
-			`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}},{"namespace":"a","name":"b","data":{}}]}`, "duplicate",
+			`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}},` +
+				`{"namespace":"a","name":"b","data":{}}]}`, "duplicate",
 		},
 		"Secret that is also a removal": {
 			`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}}],"removals":["a/b"]}`,

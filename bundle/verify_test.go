@@ -141,7 +141,7 @@ func checks(tb testing.TB) []struct {
 			"the root does not list the key",
 			func(a *attempt) { a.trust.Root = trusttest.RootFor(tb, trusttest.NewSigner(tb)) }, refusal.UnknownKey,
 		},
-		{"another key made the signature", onEnvelope(func(at *attestation) {
+		{"the signature was made with another key", onEnvelope(func(at *attestation) {
 			at.Envelope.Signatures[0].Sig = sign(tb, trusttest.NewSigner(tb), string(at.Envelope.Payload))
 		}), refusal.BadSignature},
 		{"the statement is about a report", func(a *attempt) {

@@ -76,7 +76,7 @@ func TestLayoutHasTheSameBytesInEveryFileFormat(t *testing.T) {
 		path    string
 		packing Packing
 	}{"plain": {"d", Packing{}}, "volumes": {"e", Packing{VolumeBytes: 4096}}, "zstd": {"f", Packing{Zstd: true}},
-		"zstd in volumes": {"g", Packing{true, 9000}}} {
+		"zstd file split into volumes": {"g", Packing{true, 9000}}} {
 		t.Run(name, func(t *testing.T) {
 			names, _ := written(t, filepath.Join(dir, c.path), layout, c.packing)
 			file, err := Open(names, quiet)

@@ -219,7 +219,7 @@ func TestContentIsComparedWithItsDigest(t *testing.T) {
 		"artifact set with the old names of the algorithms": {
 			&Digest{"sha256", ociArtefactDigest, hex}, zipped(t, set), nil, "",
 		},
-		"other artifact set": {
+		"another artifact set": {
 			&Digest{"SHA-256", ociArtifactDigest, strings.Repeat("0", 64)}, set, ErrMismatch, "",
 		},
 		"artifact set with a changed blob": {

@@ -18,7 +18,7 @@ func TestCheckNameRefusesInvalidComponentNames(t *testing.T) {
 		in string
 		ok bool
 	}{
-		"module of Kyma":                      {"kyma-project.io/module/keda", true},
+		"component of a Kyma module":          {"kyma-project.io/module/keda", true},
 		"domain with three labels":            {"github.example.com/org/name", true},
 		"underscores in the path":             {"a.io/b_c", true},
 		"dots in the path":                    {"a.io/b.c", true},
@@ -54,8 +54,8 @@ func TestDescriptorWithMaximumNumberOfResourcesIsDecoded(t *testing.T) {
 
 func TestResourcesWithTheSameNameNeedDistinctIdentities(t *testing.T) {
 	for name, second := range map[string]string{
-		"distinguished by version":        strings.Replace(local("raw", ""), "version: 1.2.3", "version: 1.2.30", 1),
-		"distinguished by extra identity": local("raw", ", extraIdentity: {os: linux}"),
+		"different versions":         strings.Replace(local("raw", ""), "version: 1.2.3", "version: 1.2.30", 1),
+		"different extra identities": local("raw", ", extraIdentity: {os: linux}"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d, err := Decode([]byte(good + local("raw", "") + second)); err != nil || len(d.Resources) != 2 {

@@ -71,23 +71,23 @@ func TestUnsignedFieldsDoNotChangeTheDigest(t *testing.T) {
 		"new unsigned label": func(d *Descriptor) {
 			d.Sources[0].Labels = append(d.Sources[0].Labels, Label{Name: "new"})
 		},
-		"changed access":                     func(d *Descriptor) { d.Resources[0].Access.LocalReference = hello },
-		"removed repository contexts":        func(d *Descriptor) { d.RepositoryContexts = nil },
-		"added signature":                    func(d *Descriptor) { d.Signatures = []Signature{{Name: "s"}} },
-		"creation time in another time zone": func(d *Descriptor) { d.CreationTime = "2026-01-31T12:00:00Z" },
-		"removed digest without access":      func(d *Descriptor) { d.Resources[1].Digest = nil },
+		"changed access":                          func(d *Descriptor) { d.Resources[0].Access.LocalReference = hello },
+		"removed repository contexts":             func(d *Descriptor) { d.RepositoryContexts = nil },
+		"added signature":                         func(d *Descriptor) { d.Signatures = []Signature{{Name: "s"}} },
+		"creation time in another time zone":      func(d *Descriptor) { d.CreationTime = "2026-01-31T12:00:00Z" },
+		"removed digest, resource without access": func(d *Descriptor) { d.Resources[1].Digest = nil },
 	} {
 		t.Run(name, func(t *testing.T) { compare(t, change, true) })
 	}
 	for name, change := range map[string]func(*Descriptor){
-		"changed name":                  func(d *Descriptor) { d.Name += "x" },
-		"changed signed label":          func(d *Descriptor) { d.Labels[1].Value = []byte("1") },
-		"label that becomes signed":     func(d *Descriptor) { d.Labels[0].Signing = true },
-		"changed digest":                func(d *Descriptor) { d.Resources[0].Digest.Value = "00" },
-		"other hash algorithm spelling": func(d *Descriptor) { d.Resources[0].Digest.HashAlgorithm = "SHA-256" },
-		"removed extra identity":        func(d *Descriptor) { d.Resources[1].ExtraIdentity = nil },
-		"changed reference":             func(d *Descriptor) { d.References[0].Component += "x" },
-		"changed creation time":         func(d *Descriptor) { d.CreationTime = "2026-01-31T12:00:01Z" },
+		"changed name":                         func(d *Descriptor) { d.Name += "x" },
+		"changed signed label":                 func(d *Descriptor) { d.Labels[1].Value = []byte("1") },
+		"label that becomes signed":            func(d *Descriptor) { d.Labels[0].Signing = true },
+		"changed digest":                       func(d *Descriptor) { d.Resources[0].Digest.Value = "00" },
+		"hash algorithm with another spelling": func(d *Descriptor) { d.Resources[0].Digest.HashAlgorithm = "SHA-256" },
+		"removed extra identity":               func(d *Descriptor) { d.Resources[1].ExtraIdentity = nil },
+		"changed reference":                    func(d *Descriptor) { d.References[0].Component += "x" },
+		"changed creation time":                func(d *Descriptor) { d.CreationTime = "2026-01-31T12:00:01Z" },
 		"changed order of resources": func(d *Descriptor) {
 			d.Resources[0], d.Resources[3] = d.Resources[3], d.Resources[0]
 		},

@@ -322,7 +322,7 @@ func TestSignaturesWithCertificatesNeedATrustedAuthority(t *testing.T) {
 			chain(leaf(nil), middle), Trust{Roots: chain(root), Subject: "ci"}, noon,
 			`certificate has subject "release", must be "ci"`,
 		},
-		"certificate for servers": {
+		"TLS server certificate": {
 			chain(leaf(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }),
 				middle), trust, noon,
 			"incompatible key usage"},

@@ -67,7 +67,7 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 			revoked(), m.After(revoked(), func(d *trust.RootDraft) { delete(d.Fields(), "revoked") }, m.Keys...),
 			"withdraws the revocation of key",
 		},
-		"revoked key listed": {first, m.After(first, func(d *trust.RootDraft) {
+		"root lists a revoked key": {first, m.After(first, func(d *trust.RootDraft) {
 			m.Must(d.Revoke(trusttest.Thumbprint(t, stranger)))
 			m.Must(d.Add(trust.RolePublisher, trusttest.PublicKey(t, stranger)))
 		}, m.Keys...), "is revoked"},

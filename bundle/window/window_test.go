@@ -209,7 +209,7 @@ func TestPoliciesOfLifecycleManagerAreSupported(t *testing.T) {
 				"2026-11-21T21:00:00Z > 2026-11-21T23:00:00Z",
 			},
 		}, []string{"rules[3].match.region: "}},
-		"Rule set with dates": {"ruleset-1.json", []moment{
+		"Policy file with dates": {"ruleset-1.json", []moment{
 			{Runtime{Plan: "trial"}, "2024-10-03T05:05:00Z", time.Hour, "2024-10-03T01:00:00Z > 2024-10-11T01:00:00Z"},
 			{britain, "2024-10-10T22:05:00Z", time.Hour, "2024-10-10T20:00:00Z > 2024-10-11T00:00:00Z"},
 			{britain, "2024-10-10T22:05:00Z", 4 * time.Hour, "2024-12-08T20:00:00Z > 2024-12-09T00:00:00Z"},

@@ -1,10 +1,8 @@
-// Package assets provides the programs of test clusters, kube-apiserver, etcd and kwok, and Flux's controllers for a
-// benchmark.
+// Package assets provides kube-apiserver, etcd and kwok for test clusters, and Flux's controllers for a benchmark.
 //
-// A cluster's programs come from the first source that has them: $KUBEBUILDER_ASSETS, a cache outside the checkout,
-// envtest's release archive if the network allows it, or a build from their Go modules (hack/offline), which takes some
-// minutes once. The result is a folder with the programs. Each program is complete or missing, also after a crash or
-// with two concurrent processes.
+// Each program of a test cluster comes from the first source that has it: $KUBEBUILDER_ASSETS, a cache outside the
+// checkout, envtest's release archive if the network allows a download, or a build from its Go module. The first build
+// takes a few minutes. The cache never contains an incomplete program, even after a crash or with concurrent processes.
 package assets
 
 import (
@@ -23,14 +21,14 @@ import (
 // KubernetesVersion is the version of kube-apiserver that hack/offline/controlplane/go.mod pins.
 const KubernetesVersion = "v1.36.3"
 
-// controlPlane is the folder below hack/ whose go.mod pins kube-apiserver and etcd. They are built from it if no
-// archive can be downloaded.
+// controlPlane is the folder below hack/ whose go.mod pins kube-apiserver and etcd. Ensure builds both programs from
+// this module if it cannot download envtest's release archive.
 const controlPlane = "offline/controlplane"
 
-// EnvDir is the environment variable, known from envtest, with the path of a folder with kube-apiserver and etcd.
+// EnvDir is envtest's environment variable for the path of a folder that contains kube-apiserver and etcd.
 const EnvDir = "KUBEBUILDER_ASSETS"
 
-// Assets are the paths of the programs.
+// Assets contains the paths of the programs of a test cluster.
 type Assets struct {
 	KubeAPIServer string
 	Etcd          string
@@ -43,7 +41,7 @@ type Assets struct {
 // program is a program that can be built from a Go module.
 type program struct {
 	name string
-	// module is the folder below hack/ whose go.mod pins the program, pkg its main package there.
+	// module is the folder below hack/ whose go.mod pins the program. pkg is the import path of its main package.
 	module, pkg   string
 	ldflags, tags string
 }
@@ -57,8 +55,8 @@ var programs = []program{
 	{name: "kwok", module: "tools", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 }
 
-// Ensure returns the programs, and first downloads or builds missing programs. A terminal shows a spinner, other
-// outputs receive lines.
+// Ensure returns the paths of the programs of a test cluster. It first downloads or builds missing programs. On a
+// terminal, it shows a spinner. To any other output, it writes log lines.
 func Ensure(ctx context.Context, progress io.Writer) (Assets, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -153,7 +151,7 @@ func lock(ctx context.Context, path string, progress io.Writer) (func(), error) 
 		select {
 		case <-ctx.Done():
 			return nil,
-				errors.Join(fmt.Errorf("wait for %s, held by another process: %w", path, ctx.Err()), file.Close())
+				errors.Join(fmt.Errorf("wait for lock %s of another process: %w", path, ctx.Err()), file.Close())
 		case <-time.After(250 * time.Millisecond):
 		}
 		if time.Since(started) > reportEvery {

@@ -13,7 +13,8 @@ import (
 // within one file system.
 const temporaryPrefix = ".build-"
 
-// build compiles one program in a temporary folder and renames it, so an incomplete program never appears in the cache.
+// build compiles one program in a temporary folder and then renames the result, so an incomplete program never appears
+// in the cache.
 func build(ctx context.Context, p program, cache string, progress io.Writer) error {
 	source, err := hackDir()
 	if err != nil {

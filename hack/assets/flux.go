@@ -15,19 +15,19 @@ import (
 )
 
 // fluxModules is the folder below hack/ whose go.mod pins Flux's controllers. A benchmark compares them with the agent.
-// No program of the project links them.
+// No program of the project imports their packages.
 const fluxModules = "flux"
 
 // Flux contains the controllers of Flux that correspond to the agent, and their CRDs.
 type Flux struct {
 	SourceController, KustomizeController string
-	// CRDs are folders of YAML files.
+	// CRDs contains the paths of the folders with the controllers' CRDs.
 	CRDs []string
-	// Versions describes the versions for readers.
+	// Versions lists the controllers with their versions, for the benchmark's report.
 	Versions string
 }
 
-// fluxModule is the module of a controller in the output of `go mod download -json`.
+// fluxModule is the Go module of a Flux controller, as printed by `go mod download -json`.
 type fluxModule struct {
 	Path, Version, Dir string
 	Error              string

@@ -18,7 +18,7 @@ const reportEvery = 15 * time.Second
 // runWithProgress runs a command, shows its title and duration, and returns its output. Without progress, a wait of
 // minutes looks like a hang.
 func runWithProgress(cmd *exec.Cmd, title string, progress io.Writer) (string, error) {
-	// The command's output matters only if it fails, and would disturb the spinner.
+	// Buffer the command's output. It would disturb the spinner, and is only needed if the command fails.
 	var output, problem bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &problem
 	started := time.Now()
@@ -63,7 +63,7 @@ func spinner(title string, progress io.Writer) (show func(elapsed time.Duration,
 		progressbar.OptionSpinnerType(14), progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish())
 	return func(elapsed time.Duration, ended bool) {
 		if !ended {
-			_ = bar.Add(1) // a failing spinner does not matter
+			_ = bar.Add(1) // an error of the spinner does not affect the command
 			return
 		}
 		_ = bar.Finish()

@@ -9,8 +9,8 @@ import (
 // promtoolVersion is the version of Prometheus that hack/promtool/go.mod pins.
 const promtoolVersion = "v0.316.0"
 
-// EnsurePromtool returns the path of promtool, which tests alerts. If promtool is missing in the cache, it builds it
-// first, which takes three minutes of CPU.
+// EnsurePromtool returns the path of promtool, which tests alerts. If promtool is missing in the cache, EnsurePromtool
+// first builds it, which takes three minutes of CPU time.
 func EnsurePromtool(ctx context.Context, progress io.Writer) (string, error) {
 	p := program{
 		name: "promtool", module: "promtool", pkg: "github.com/prometheus/prometheus/cmd/promtool",

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// Limits are the oldest and newest supported Kubernetes versions. Each has a folder under hack/offline whose go.mod
-// pins that version of kube-apiserver.
+// Limits are the oldest and newest supported Kubernetes versions. For each of them, a folder under hack/offline has a
+// go.mod that pins this version of kube-apiserver.
 var Limits = map[string]string{"oldest": "v1.30.14", "newest": "v1.37.2"}
 
-// EnsureLimit returns a folder with the kube-apiserver of a limit, and etcd and kwok of the usual version. It builds
-// the API server on the first call.
+// EnsureLimit returns the path of a folder with kube-apiserver in the oldest or newest supported version, and with the
+// etcd and kwok of Ensure. It builds kube-apiserver on the first call.
 func EnsureLimit(ctx context.Context, limit string, progress io.Writer) (string, error) {
 	version, ok := Limits[limit]
 	if !ok {
@@ -56,8 +56,8 @@ func EnsureLimit(ctx context.Context, limit string, progress io.Writer) (string,
 	return dir, build(ctx, server, dir, progress)
 }
 
-// versionFlags sets the version that an API server reports. Without these flags, it reports v0.0.0, and clients that
-// compare versions reject it.
+// versionFlags returns linker flags that set the version which kube-apiserver reports. Without these flags, it reports
+// v0.0.0, and clients that compare versions reject it.
 func versionFlags(version string) string {
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	flags := ""

@@ -26,7 +26,7 @@ import (
 const (
 	axeVersion = "4.14.1"
 	axeAddress = "https://registry.npmjs.org/axe-core/-/axe-core-" + axeVersion + ".tgz"
-	// axeSum is the checksum of the whole archive, as in the registry.
+	// axeSum is the SHA-512 of the npm archive in base64, as in the registry's metadata.
 	axeSum   = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
 	axeFile  = "package/axe.min.js"
 	maxBytes = 32 << 20
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// chromium returns the path of a Chromium. It installs one if none is found.
+// chromium returns the path of a Chromium binary. It installs the package chromium if no binary is found.
 func chromium(ctx context.Context) (string, error) {
 	find := func() string {
 		for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
@@ -78,7 +78,7 @@ func chromium(ctx context.Context) (string, error) {
 	return "", errors.New("the package chromium does not contain a program chromium")
 }
 
-// axe returns the path of the script, which it downloads once.
+// axe returns the path of the script that checks accessibility. It downloads the script on the first call.
 func axe(ctx context.Context) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

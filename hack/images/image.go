@@ -23,7 +23,7 @@ import (
 type Options struct {
 	// Name is the name of the program in the image's root folder.
 	Name string
-	// Reference is HOST/PATH:TAG.
+	// Reference is the image's name as HOST/PATH:TAG.
 	Reference, Version string
 	Created            time.Time
 	// Program is a static ELF executable for Linux.
@@ -121,12 +121,13 @@ func examine(program []byte) (string, error) {
 }
 
 // publicRoots returns the Go project's copy of Mozilla's certificate authorities. It omits authorities that are trusted
-// only for certificates up to a date, because a PEM file cannot express that.
+// only for certificates up to a date, because a PEM file cannot express this restriction.
 func publicRoots() []byte {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {
 		if root.Constraint == nil {
-			_ = pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer never fails
+			// A bytes.Buffer never returns an error.
+			_ = pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate})
 		}
 	}
 	return all.Bytes()
@@ -170,8 +171,9 @@ func (s *store) addJSON(mediaType string, v any) (ocispec.Descriptor, error) {
 	return s.add(mediaType, data), nil
 }
 
-// layout returns the archive. Source: OCI Image Layout Specification 1.1; Docker Image Specification 1.3, "Combined
-// Image JSON + Filesystem Changeset Format"; containerd's annotation for a complete image name.
+// layout returns a tar archive with the image as an OCI image layout and in Docker's format. Source: OCI Image Layout
+// Specification 1.1; Docker Image Specification 1.3, "Combined Image JSON + Filesystem Changeset Format"; containerd's
+// annotation for a complete image name.
 func (s *store) layout(o Options, manifest ocispec.Manifest, top ocispec.Descriptor) ([]byte, error) {
 	top.Annotations = map[string]string{"io.containerd.image.name": o.Reference, ocispec.AnnotationRefName: o.Version}
 	docker := struct {

@@ -67,7 +67,7 @@ func run(args []string) error {
 	return nil
 }
 
-// linkNewest links a name without a version to the newest file in the same folder.
+// linkNewest replaces the symbolic link, whose name contains no version, with a link to the file that was just built.
 func linkNewest(link, file string) error {
 	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestEveryUpstreamTestHasARow compares the recorded tests of lifecycle-manager with the page's table.
-func TestEveryUpstreamTestHasARow(t *testing.T) {
+// TestCompatibilityPageListsEveryUpstreamTest compares the recorded tests of lifecycle-manager with the page's table.
+func TestCompatibilityPageListsEveryUpstreamTest(t *testing.T) {
 	names, err := os.ReadFile("upstream.txt")
 	if err != nil {
 		t.Fatal(err)

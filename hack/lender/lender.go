@@ -24,7 +24,7 @@ import (
 // Env is the environment variable with the path of the lender's socket.
 const Env = "KYMA_PULL_CLUSTERS"
 
-// Service is the name of the lender's methods on a connection, such as Service + ".Take".
+// Service is the prefix of the names of the lender's RPC methods, such as Service + ".Take".
 const Service = "Lender"
 
 // Want describes the cluster to borrow.
@@ -59,7 +59,7 @@ func Socket() string { return os.Getenv(Env) }
 func Borrow(ctx context.Context, socket string, want Want) (*Loan, error) {
 	connection, err := rpc.Dial("unix", socket)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the lender of $%s: %w", Env, err)
+		return nil, fmt.Errorf("connect to the cluster lender at $%s: %w", Env, err)
 	}
 	l := &Loan{connection: connection}
 	call := connection.Go(Service+".Take", want, &l.Place, make(chan *rpc.Call, 1))
@@ -86,18 +86,18 @@ func (l *Loan) Return() error {
 	return errors.Join(l.Call("Return", true, &none), l.connection.Close())
 }
 
-// Disconnect ends the loan without returning the cluster, which the lender then ends.
+// Disconnect ends the loan without returning the cluster. The lender then stops the cluster.
 func (l *Loan) Disconnect() error { return l.connection.Close() }
 
-// ReportStart adds an API server that this process starts on its own to the lender's count. Without a lender, it is a
-// no-op.
+// ReportStart increments the lender's count of started API servers, for an API server that this process starts itself.
+// Without a lender, it is a no-op.
 func ReportStart() error {
 	if Socket() == "" {
 		return nil
 	}
 	connection, err := rpc.Dial("unix", Socket())
 	if err != nil {
-		return fmt.Errorf("connect to the lender of $%s: %w", Env, err)
+		return fmt.Errorf("connect to the cluster lender at $%s: %w", Env, err)
 	}
 	var none bool
 	return errors.Join(connection.Call(Service+".CountStart", true, &none), connection.Close())
@@ -110,7 +110,7 @@ type Server struct {
 	stop   func() error
 }
 
-// Start borrows a cluster with the CRDs of both charts. Without a lender it starts the environment in this process.
+// Start borrows a cluster with the CRDs of both charts. Without a lender, it starts env in this process.
 func Start(ctx context.Context, env *envtest.Environment) (*Server, error) {
 	if Socket() == "" {
 		config, err := pristine.Start(env)
@@ -134,7 +134,7 @@ func Start(ctx context.Context, env *envtest.Environment) (*Server, error) {
 	return s, nil
 }
 
-// Stop returns the API server to the lender, or ends it.
+// Stop returns the API server to the lender. Without a lender, it stops the API server.
 func (s *Server) Stop() error { return s.stop() }
 
 // Config returns a client configuration with admin permissions.

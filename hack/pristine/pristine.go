@@ -1,8 +1,9 @@
 // Package pristine resets the API server of a test to its state before the test. A reset takes a fifth of a second,
 // while a start takes seconds of CPU time.
 //
-// It writes directly to etcd, and the API server sees the writes like those of another API server. Finalizers and
-// terminating namespaces therefore do not block a reset. State outside etcd, such as audit logs, is kept.
+// The package writes directly to etcd, and the API server handles these writes like the writes of another API server.
+// Finalizers and terminating namespaces therefore do not block a reset. A reset does not change state outside etcd,
+// such as audit logs.
 package pristine
 
 import (
@@ -36,17 +37,17 @@ const (
 )
 
 var (
-	// restless lists objects that the API server updates by itself.
+	// restless lists the key prefixes of objects that the API server itself updates periodically.
 	restless = []string{root + "leases/kube-system/apiserver-", root + "masterleases/", root + "peerserverleases/"}
-	// remembered lists objects that the API server compiles or connects to. It drops this state only some time after
-	// their deletion.
+	// remembered lists the key prefixes of objects from which the API server builds state in memory, such as compiled
+	// policies and webhook clients. This state remains for some time after an object is deleted.
 	remembered = []string{
 		root + "validatingwebhookconfigurations/", root + "mutatingwebhookconfigurations/",
 		root + "validatingadmissionpolicies/",
 		root + "validatingadmissionpolicybindings/", root + "mutatingadmissionpolicies/",
 		root + "mutatingadmissionpolicybindings/",
 	}
-	// atFirst lists objects that an API server creates soon after its first response.
+	// atFirst lists the keys of objects that an API server creates shortly after its first response.
 	atFirst = []string{
 		kubeSystem, root + "namespaces/default", root + "namespaces/kube-public", root + "namespaces/kube-node-lease",
 		root + "servicecidrs/kubernetes", root + "services/specs/default/kubernetes",
@@ -55,15 +56,15 @@ var (
 	}
 )
 
-// patience is a generous time limit for each operation on a busy machine.
+// patience is the time limit for each wait. It is long enough for a busy machine.
 const patience = 20 * time.Second
 
 // Snapshot is the state of an API server, to which Restore resets it.
 type Snapshot struct {
 	config *rest.Config
 	etcd   *url.URL
-	stored map[string]entry // the content of etcd by key
-	served []string         // the resources of its API
+	stored map[string]entry // by key in etcd
+	served []string         // the resources that the API server serves
 }
 
 // entry is a key with its value in etcd. The JSON API of etcd encodes both as base64, like package json.
@@ -73,8 +74,8 @@ type entry struct {
 	Revision int64  `json:"mod_revision,string"`
 }
 
-// Take returns the state of an API server with this etcd, after it has created all its initial objects. The
-// configuration has the permissions of an admin.
+// Take waits until a new API server has created all its initial objects, and returns a snapshot of its state in etcd.
+// config must have admin permissions.
 func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, error) {
 	s := &Snapshot{config: config, etcd: etcd}
 	err := eventually(ctx, func(ctx context.Context) (err error) {
@@ -122,7 +123,8 @@ func (s *Snapshot) Restore(ctx context.Context) error {
 	})
 }
 
-// restore restores differing keys in etcd.
+// restore resets all keys in etcd that differ from the snapshot. It returns an error if the API server would still use
+// state of a changed object.
 func (s *Snapshot) restore(ctx context.Context) error {
 	now, err := s.read(ctx)
 	if err != nil {
@@ -134,7 +136,7 @@ func (s *Snapshot) restore(ctx context.Context) error {
 		} else if known && strings.HasPrefix(key, crds) && sameDefinition(before.Value, now[key].Value) {
 			s.stored[key] = now[key]
 		} else if isUnder(key, remembered) || known && strings.HasPrefix(key, crds) {
-			return fmt.Errorf("cannot reset %s: the API server keeps state of such objects", key)
+			return fmt.Errorf("cannot reset %s: the API server keeps its own copy of objects of this kind", key)
 		} else if !known && !strings.HasPrefix(key, apiServices) {
 			if err := s.delete(ctx, key); err != nil {
 				return err
@@ -190,7 +192,7 @@ func (s *Snapshot) compare(ctx context.Context) error {
 }
 
 func eventually(ctx context.Context, holds func(context.Context) error) error {
-	var problem error // the last error other than the end of the context
+	var problem error // the last error before the context ended
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true,
 		func(ctx context.Context) (bool, error) {
 			now := holds(ctx)
@@ -205,7 +207,7 @@ func eventually(ctx context.Context, holds func(context.Context) error) error {
 	return nil
 }
 
-// discover lists the resources of the API.
+// discover returns the names of all resources that the API server serves.
 func (s *Snapshot) discover() ([]string, error) {
 	_, lists, err := kubernetes.NewForConfigOrDie(s.config).Discovery().ServerGroupsAndResources()
 	if err != nil {
@@ -221,7 +223,7 @@ func (s *Snapshot) discover() ([]string, error) {
 	return names, nil
 }
 
-// read returns all keys of the API server in etcd except the restless ones.
+// read returns the API server's keys in etcd, except keys with a prefix in restless.
 func (s *Snapshot) read(ctx context.Context) (map[string]entry, error) {
 	var answer struct{ Kvs []entry }
 	if err := s.call(ctx, "range", map[string][]byte{"key": []byte(root), "range_end": []byte(rootEnd)},
@@ -245,7 +247,7 @@ func (s *Snapshot) put(ctx context.Context, e entry) error {
 	return s.call(ctx, "put", map[string][]byte{"key": e.Key, "value": e.Value}, nil)
 }
 
-// call uses etcd's JSON API.
+// call sends a request to etcd's JSON API and decodes the response into answer.
 func (s *Snapshot) call(ctx context.Context, method string, arguments map[string][]byte, answer any) error {
 	body, err := json.Marshal(arguments)
 	if err != nil {

@@ -40,7 +40,7 @@ const (
 	releaseBuildType = "https://kyma-pull.dev/release/v1"
 )
 
-// attach pushes a referrer of an image or chart. The same content gives the same referrer.
+// attach pushes an OCI referrer of an image or chart. The same content results in the same referrer.
 //
 // Source: OCI image-spec 1.1, manifest.md, "subject"; cosign, specs/BUNDLE_SPEC.md.
 func (r *release) attach(
@@ -75,7 +75,7 @@ func (r *release) attach(
 	return err
 }
 
-// pushOnce pushes a content unless it already exists.
+// pushOnce pushes a blob or manifest unless the target already contains it.
 func pushOnce(ctx context.Context, to oras.Target, mediaType string, content []byte) (ocispec.Descriptor, error) {
 	d := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(content), Size: int64(len(content))}
 	if err := to.Push(ctx, d, bytes.NewReader(content)); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
@@ -114,7 +114,7 @@ func (r *release) newBundle() (sigstoreBundle, error) {
 	return b, err
 }
 
-// signedFile returns a sigstore bundle over a file, for `cosign verify-blob --bundle`.
+// signedFile returns a sigstore bundle that contains the signature of a file, for `cosign verify-blob --bundle`.
 func (r *release) signedFile(data []byte) ([]byte, error) {
 	b, err := r.newBundle()
 	if err != nil {
@@ -141,7 +141,7 @@ type statement struct {
 	Predicate     json.RawMessage `json:"predicate"`
 }
 
-// envelope signs a statement.
+// envelope returns a signed DSSE envelope that contains an in-toto statement.
 func (r *release) envelope(
 	subjects []subject, predicateType string, predicate json.RawMessage,
 ) (*dsse.Envelope, error) {
@@ -159,8 +159,8 @@ func (r *release) envelope(
 func attestationsFile(version string) string { return "attestations_" + version + ".sigstore.jsonl" }
 
 // writeAttestations signs images and charts as cosign does, and attests each image's bill of materials and provenance.
-// Each line is a sigstore bundle; a push attaches it to its subject. The layout does not contain signatures, so a build
-// without the key gives the same layout.
+// Each line of the written file is a sigstore bundle, which a push attaches to its image or chart. The OCI image layout
+// does not contain signatures, so a build without the key gives the same layout.
 func (r *release) writeAttestations() error {
 	var lines bytes.Buffer
 	for _, name := range artifacts() {
@@ -202,7 +202,7 @@ func (r *release) writeAttestations() error {
 	return os.WriteFile(filepath.Join(r.dir, attestationsFile(r.version)), lines.Bytes(), 0o644)
 }
 
-// attestation is one line of an attestation file.
+// attestation is one line of the release's file of attestations.
 type attestation struct {
 	bundle        []byte
 	predicateType string

@@ -45,7 +45,7 @@ func (r *release) billOf(program string) string {
 	return filepath.Join(r.dir, fmt.Sprintf("%s_%s.cdx.json", program, r.version))
 }
 
-// bill lists the linked modules, including the standard library.
+// bill returns a bill of materials with the Go modules that a program contains, including the standard library.
 func (r *release) bill(program string, info *buildinfo.BuildInfo) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	own := "pkg:golang/" + info.Main.Path + "@" + r.version + "#" + program

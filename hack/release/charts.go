@@ -59,8 +59,8 @@ func (r *release) buildCharts(ctx context.Context, scratch string) error {
 	return nil
 }
 
-// chart returns a chart like `helm package --version --app-version`, with the digest of the release's image, and the
-// chart's metadata as JSON.
+// chart packages a chart like `helm package --version --app-version` and sets the digest of the release's image. It
+// also returns the chart's metadata as JSON.
 func (r *release) chart(name string) (packed, config []byte, err error) {
 	loaded, err := r.loadChart(name)
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *release) chart(name string) (packed, config []byte, err error) {
 		return nil, nil, err
 	}
 	var files []plaintar.File
-	for _, f := range loaded.Raw { // sorted by name
+	for _, f := range loaded.Raw { // sorted by file name
 		files = append(files, plaintar.File{Name: path.Join(name, f.Name), Data: f.Data, Mode: 0o644})
 	}
 	packed, err = pack(files, r.commit.time)
@@ -107,12 +107,13 @@ func (r *release) loadChart(name string) (*chart.Chart, error) {
 // image matches the image of a chart in its values.yaml.
 var image = regexp.MustCompile(`(?m)^  repository: \S+/(kcp-publisher|skr-agent)$((?:.*\n)*?)^  digest: ""$`)
 
-// pinned replaces the image of values.yaml with the release's, by digest if the release has images.
+// pinned replaces the image in a chart's values.yaml with the image of the release. It sets the digest if the release
+// has images.
 func (r *release) pinned(values []byte, name string) ([]byte, error) {
 	if found := image.FindAll(values, -1); len(found) != 1 {
 		return nil, fmt.Errorf("found %d images with a repository and an empty digest, expected one", len(found))
 	}
-	at := `""` // without images, such as in a release for macOS only
+	at := `""` // for a release without images, such as one for macOS only
 	if built, ok := r.built[name]; ok {
 		at = built.Digest.String()
 	}

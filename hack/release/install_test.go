@@ -11,8 +11,8 @@ import (
 
 const modulePath = "github.com/kyma-pull/kyma-pull"
 
-// TestProgramsCanBeInstalledWithGo serves HEAD as a module proxy, and runs go install with that proxy.
-func TestProgramsCanBeInstalledWithGo(t *testing.T) {
+// TestProgramsCanBeInstalledWithGoInstall serves HEAD as a module proxy, and runs go install with that proxy.
+func TestProgramsCanBeInstalledWithGoInstall(t *testing.T) {
 	suite.Long(t)
 	t.Setenv("TZ", "UTC")
 	// The version contains the commit, so Go's cache never contains other content for it.

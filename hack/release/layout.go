@@ -20,7 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/plaintar"
 )
 
-// layout returns the OCI image layout for images and charts, each with reference NAME:VERSION.
+// layout opens the OCI image layout in the scratch folder. It contains the images and charts, each with reference
+// NAME:VERSION.
 func layout(scratch string) (*oci.Store, error) { return oci.New(filepath.Join(scratch, "oci")) }
 
 // buildImages builds an image of each program with an entry for each platform.
@@ -126,7 +127,7 @@ func (r *release) packLayout(scratch string) error {
 
 func layoutFile(version string) string { return "oci_" + version + ".tar" }
 
-// sortIndex sorts the index, because the library writes its entries in a random order.
+// sortIndex sorts the entries of the layout's index.json, because package oci writes them in a random order.
 func sortIndex(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Command release builds all files of a release into one folder: programs for each platform, images and charts as an
-// OCI image layout, definitions, manifests for kubectl and kustomize, manifests of package managers, a bill of
-// materials for each program, and checksums. With a key, it adds their signature, the provenance, and attestations of
+// OCI image layout, CRDs, manifests for kubectl and kustomize, manifests of package managers, a bill of materials for
+// each program, and checksums. With a key, it adds a signature of the checksums, the provenance, and attestations of
 // images and charts. The same commit and version give the same bytes, except for the signatures.
 package main
 
@@ -34,7 +34,7 @@ type release struct {
 	platforms            []platform
 	commit               commit
 	key                  crypto.Signer // nil if no key is configured
-	// built contains the images and charts of the layout by name.
+	// built contains the descriptors of the built images and charts by name.
 	built map[string]ocispec.Descriptor
 }
 

@@ -53,7 +53,7 @@ func (r *release) writeManifests() error {
 	return os.WriteFile(filepath.Join(r.dir, "kustomize_"+r.version+".tar.gz"), packed, 0o644)
 }
 
-// writeBases writes the bases of kustomize as folders.
+// writeBases writes the kustomize base of each program as a folder.
 func (r *release) writeBases() error {
 	bases, err := r.bases()
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *release) writeBases() error {
 
 const installFile = "install.yaml"
 
-// bases returns a folder for each program with its manifest and a kustomization.
+// bases returns the files of a kustomize base for each program: its manifest and a kustomization.yaml.
 func (r *release) bases() (files []plaintar.File, err error) {
 	for _, name := range programs {
 		text, err := r.manifest(name)
@@ -94,7 +94,7 @@ resources:
 - install.yaml
 `
 
-// manifest returns the namespace, the definitions and the objects of a chart as YAML documents.
+// manifest returns the namespace, the CRDs and the rendered objects of a chart as YAML documents.
 func (r *release) manifest(name string) ([]byte, error) {
 	loaded, err := r.loadChart(name)
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *release) manifest(name string) ([]byte, error) {
 		}
 		fmt.Fprintf(&out, "---\n%s\n", strings.TrimPrefix(text, "---\n"))
 	}
-	for _, crd := range loaded.CRDObjects() { // sorted
+	for _, crd := range loaded.CRDObjects() { // sorted by file name
 		add(string(crd.File.Data))
 	}
 	// Write CRDs before the objects that use them.
@@ -130,7 +130,7 @@ func (r *release) manifest(name string) ([]byte, error) {
 	slices.SortStableFunc(names, func(a, b string) int { return order(a) - order(b) })
 	for _, file := range names {
 		if ext := path.Ext(file); ext == ".yaml" {
-			// Helm does not manage these objects.
+			// Users apply the manifest with kubectl, so the objects must not have Helm's label.
 			const label = "app.kubernetes.io/managed-by: "
 			add(strings.ReplaceAll(rendered[file], label+"Helm", label+"kubectl"))
 		}

@@ -28,7 +28,7 @@ func unbuilt(t *testing.T) *release {
 	return r
 }
 
-func TestManifestsNeedOnlySecrets(t *testing.T) {
+func TestInstallManifestsOmitOnlySecrets(t *testing.T) {
 	r := unbuilt(t)
 	if err := r.writeManifests(); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestManifestsNeedOnlySecrets(t *testing.T) {
 	}
 }
 
-func TestPackageManagersGetEveryPlatform(t *testing.T) {
+func TestPackageManifestsListEveryPlatform(t *testing.T) {
 	r := unbuilt(t)
 	for _, program := range programs {
 		for _, p := range r.platforms {

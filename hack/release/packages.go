@@ -9,7 +9,7 @@ import (
 	"text/template"
 )
 
-// downloads is the folder of a release's files on GitHub.
+// downloads is the URL prefix of a release's files on GitHub, without the version.
 const downloads = "https://github.com/kyma-pull/kyma-pull/releases/download/v"
 
 // packaged is a program's archive for one platform.

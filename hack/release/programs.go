@@ -31,7 +31,7 @@ func parsePlatforms(text string) (all []platform, err error) {
 	return all, nil
 }
 
-// commit is the source of the release.
+// commit is the Git commit from which the release is built.
 type commit struct {
 	hash string
 	time time.Time
@@ -55,7 +55,7 @@ func readCommit(ctx context.Context) (commit, error) {
 	return commit{hash, parsed.UTC()}, err
 }
 
-// output runs a program and returns its output without the last newline.
+// output runs a program and returns its standard output without trailing newlines.
 func output(ctx context.Context, env []string, program string, args ...string) (string, error) {
 	var out, problems bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -66,7 +66,7 @@ func output(ctx context.Context, env []string, program string, args ...string) (
 	return strings.TrimRight(out.String(), "\n"), nil
 }
 
-// binary returns the path of a program for a platform while the release is built.
+// binary returns the path in the scratch folder for the build of a program for a platform.
 func binary(scratch string, p platform, program string) string {
 	return filepath.Join(scratch, p.os+"-"+p.arch, program)
 }
@@ -78,7 +78,7 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 		return err
 	}
 	for _, p := range r.platforms {
-		// The environment and the file of `go env -w` must not change the programs.
+		// GOFLAGS and settings from `go env -w` must not affect the build.
 		env := []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOFLAGS=", "GOENV=off"}
 		dir := filepath.Dir(binary(scratch, p, "any"))
 		args := []string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=" + r.version, "-o", dir + "/"}
@@ -126,7 +126,7 @@ func pack(files []plaintar.File, at time.Time) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// writeDefinitions joins the CustomResourceDefinitions of each chart into one file, for kubectl.
+// writeDefinitions writes one file for each chart that contains all CRDs of the chart, for kubectl.
 func (r *release) writeDefinitions() error {
 	for chart, folder := range map[string]string{
 		"kcp-publisher": "charts/kcp-publisher/files/crds",
@@ -137,7 +137,7 @@ func (r *release) writeDefinitions() error {
 			return err
 		}
 		var all bytes.Buffer
-		for _, name := range files { // sorted
+		for _, name := range files { // Glob returns sorted names
 			data, err := os.ReadFile(filepath.Join(folder, name))
 			if err != nil {
 				return err

@@ -55,9 +55,10 @@ func (r *release) push(ctx context.Context) error {
 			return fmt.Errorf("-images: %w", err)
 		}
 		to.Client = client
-		// Registries without a referrers API can refuse to delete the earlier index of referrers.
+		// Registries without a referrers API can refuse to delete the previous index of referrers.
 		to.SkipReferrersGC = true
-		to.PlainHTTP = strings.HasPrefix(to.Reference.Registry, "localhost:") // like oras and docker
+		// Like oras and docker, use HTTP for a registry on localhost.
+		to.PlainHTTP = strings.HasPrefix(to.Reference.Registry, "localhost:")
 		if err := r.pushOne(ctx, from, to, name, attestations); err != nil {
 			return fmt.Errorf("%s/%s:%s: %w", r.images, name, r.version, err)
 		}
@@ -102,13 +103,14 @@ func (r *release) pushOne(
 	return nil
 }
 
-// createdAt returns the creation time in the annotation of an image or chart. Its attestations get the same time.
+// createdAt returns the creation time in the annotations of an image or chart. The attestations of the image or chart
+// get the same time.
 func createdAt(ctx context.Context, from oras.ReadOnlyTarget, name string) (time.Time, error) {
 	_, data, err := oras.FetchBytes(ctx, from, name, oras.DefaultFetchBytesOptions)
 	if err != nil {
 		return time.Time{}, err
 	}
-	var manifest ocispec.Manifest // an index has the same annotations
+	var manifest ocispec.Manifest // also decodes the annotations of an image index
 	if err := json.Unmarshal(data, &manifest); err != nil {
 		return time.Time{}, err
 	}

@@ -31,7 +31,7 @@ func (r *release) writeChecksums() error {
 	return os.WriteFile(filepath.Join(r.dir, checksumsFile), []byte(lines.String()), 0o644)
 }
 
-// files calls do for each file in the order of their names, with its SHA-256.
+// files calls do with the name and SHA-256 of each file of the release, sorted by name.
 func (r *release) files(do func(name, sum string)) error {
 	return fs.WalkDir(os.DirFS(r.dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

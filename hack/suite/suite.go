@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// env selects the long suite if it is set.
+// env is the environment variable that selects the long suite if it is set.
 const env = "KYMA_PULL_LONG"
 
-// Long skips the test unless the long suite runs. The short suite keeps a smoke test of the same behavior.
+// Long skips the test unless the long suite runs. The short suite must contain a smoke test of the same behavior.
 func Long(t testing.TB) {
 	t.Helper()
 	if !Selected() {
@@ -25,8 +25,8 @@ func Long(t testing.TB) {
 // Selected reports whether the long suite runs.
 func Selected() bool { return os.Getenv(env) != "" }
 
-// Seed returns the seed of a random test and logs it. The short suite repeats the same cases, so a new failure is
-// always caused by the change. The long suite uses new seeds.
+// Seed returns the seed of a random test and logs it. In the short suite, the seed is always fixed, so only a code
+// change can cause a new failure. In the long suite, the seed is random.
 func Seed(t testing.TB, fixed uint64) uint64 {
 	t.Helper()
 	seed := fixed

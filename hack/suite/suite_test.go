@@ -6,7 +6,7 @@ func TestLongSkipsOutsideTheLongSuite(t *testing.T) {
 	for value, want := range map[string]bool{"": false, "1": true} {
 		t.Setenv(env, value)
 		ran := false
-		t.Run("value "+value, func(t *testing.T) {
+		t.Run(env+"="+value, func(t *testing.T) {
 			Long(t)
 			ran = true
 		})

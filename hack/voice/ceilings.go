@@ -14,10 +14,10 @@ import (
 type ceilings struct {
 	header   string
 	targets  rates
-	recorded map[string]rates // by key of the unit
+	recorded map[string]rates // by unit.key
 }
 
-// excess is a measure of a unit over its ceiling.
+// excess is a measure that exceeds its ceiling in one unit.
 type excess struct {
 	unit          *unit
 	measure       string
@@ -87,8 +87,9 @@ func (c ceilings) of(key, name string) float64 {
 	return c.targets[name]
 }
 
-// check returns the measures over their ceilings, furthest first. A rate may exceed its ceiling by one hit: without
-// this, a folder of 100 words would fail with its first "what", and deleted text could raise a rate.
+// check returns the measures that exceed their ceilings, sorted by how far they exceed them, largest first. It allows
+// one hit more than the ceiling. Otherwise, a folder of 100 words would fail with its first "what", and deleting other
+// text would raise a rate over its ceiling.
 func (c ceilings) check(units []*unit) []excess {
 	var found []excess
 	for _, u := range units {
@@ -108,8 +109,8 @@ func (c ceilings) check(units []*unit) []excess {
 	return found
 }
 
-// lowered returns ceilings at the current rates of the units. It never raises a ceiling. It drops ceilings below the
-// target and ceilings of deleted folders.
+// lowered returns a copy of the ceilings in which each ceiling is lowered to the unit's current rate. It never raises a
+// ceiling. It drops ceilings that do not exceed the target and ceilings of deleted folders.
 func (c ceilings) lowered(units []*unit) ceilings {
 	next := ceilings{header: c.header, targets: c.targets, recorded: map[string]rates{}}
 	for _, u := range units {

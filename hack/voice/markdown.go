@@ -54,7 +54,7 @@ func withoutOutput(text string) string {
 	})
 }
 
-// blank replaces each match with its newlines, so line numbers do not change.
+// blank replaces each match with the newlines that it contains, so line numbers do not change.
 func blank(pattern *regexp.Regexp, text string) string {
 	return pattern.ReplaceAllStringFunc(text, func(match string) string {
 		return strings.Repeat("\n", strings.Count(match, "\n"))

@@ -20,7 +20,7 @@ const longLines = "long"
 type measure struct {
 	name    string
 	pattern *regexp.Regexp
-	// except matches hits that are plain English.
+	// except matches hits of pattern that are acceptable and do not count.
 	except *regexp.Regexp
 }
 
@@ -38,7 +38,7 @@ var measures = []measure{
 	{name: longLines},
 }
 
-// rates are values by the name of a measure.
+// rates contains the rate or limit of each measure, by the measure's name.
 type rates map[string]float64
 
 // place is the position and the text of one hit.
@@ -50,7 +50,7 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%s:%d: %s", p.file, p.line, p.text) }
 
-// unit is the text of one kind in one folder.
+// unit contains the hits in one folder for one kind of text: comments, string literals or Markdown.
 type unit struct {
 	key    string // kind and folder in the format of ceilings.txt
 	words  int
@@ -104,7 +104,7 @@ func around(text string, at []int) string {
 	return strings.Join(strings.Fields(text[from:to]), " ")
 }
 
-// measureLines counts lines over maxColumns. shown returns the part of a line that counts.
+// measureLines records lines over maxColumns. shown returns the part of a line whose length is measured.
 func (u *unit) measureLines(file, text string, shown func(string) string) {
 	number := 0
 	for line := range strings.Lines(text) {

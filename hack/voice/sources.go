@@ -19,11 +19,11 @@ import (
 // Kinds of text.
 const (
 	comments = "comments"
-	texts    = "strings" // literals of several words
+	texts    = "strings" // string literals of at least three words
 	markdown = "docs"
 )
 
-// collection gathers units by their key.
+// collection contains the units of a repository by their key.
 type collection map[string]*unit
 
 func (c collection) unit(kind, file string) *unit {
@@ -106,7 +106,7 @@ func (c collection) addGo(file string, data []byte) error {
 	return nil
 }
 
-// commentText keeps one line for each line of the source, and drops directives and markers.
+// commentText returns the text of a comment with one line for each source line, without directives and comment markers.
 func commentText(group *ast.CommentGroup) string {
 	var lines []string
 	for _, comment := range group.List {
@@ -134,7 +134,7 @@ func severalWords(literal *ast.BasicLit) (string, bool) {
 		return "", false
 	}
 	if literal.Value[0] != '`' {
-		text = strings.ReplaceAll(text, "\n", " ") // the literal is one source line
+		text = strings.ReplaceAll(text, "\n", " ") // a string literal counts as one line
 	}
 	return text, true
 }

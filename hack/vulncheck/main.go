@@ -1,6 +1,7 @@
 // Command vulncheck runs govulncheck over packages of the project. It fails on known vulnerabilities in reachable code.
 // If the public database cannot be reached, it prints a line that begins with SKIPPED for the table of .ci/run, and
-// succeeds. On GitHub, where the network is available, it fails instead. With -db, the copy must exist.
+// succeeds. On GitHub, where the network is available, it fails instead. With -db, a missing copy of the database is a
+// failure.
 package main
 
 import (
@@ -14,7 +15,7 @@ import (
 	"strings"
 )
 
-// Message and exit code of govulncheck.
+// The exit code of govulncheck for found vulnerabilities, and its message if the database cannot be reached.
 const (
 	codeFound   = 3
 	unreachable = "govulncheck: fetching vulnerabilities:"
@@ -49,7 +50,8 @@ func check(database string, packages []string, out io.Writer) int {
 	return code
 }
 
-// judge returns the message for a run, and the exit code. required makes an unreachable database a failure.
+// judge returns the message and the exit code for a run of govulncheck. If required is true, an unreachable database is
+// a failure.
 func judge(code int, output, database string, required bool) (string, int) {
 	switch {
 	case code == 0:

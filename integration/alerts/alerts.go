@@ -100,8 +100,8 @@ type unit struct {
 	Exprs    []expression `json:"promql_expr_test"`
 }
 
-// Check runs promtool with the alerting rules of a file for all cases. The error lists the cases in which unexpected
-// alerts fire or expected alerts do not. Check writes promtool's test file to dir.
+// Check runs promtool with the alerting rules of a file for all cases. The error lists the cases in which an unexpected
+// alert fires or an expected alert does not fire. Check writes promtool's test file to dir.
 func Check(ctx context.Context, dir, rules string, cases []Case) error {
 	rules, err := filepath.Abs(rules)
 	if err != nil {
@@ -136,7 +136,7 @@ func Check(ctx context.Context, dir, rules string, cases []Case) error {
 	return Promtool(ctx, "test", "rules", file)
 }
 
-// Scraped returns the project's series of a scrape, by name and labels in promtool's notation.
+// Scraped parses a scrape and returns the values of the project's metrics. The keys are series in promtool's notation.
 func Scraped(exposition io.Reader) (map[string]float64, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(exposition)

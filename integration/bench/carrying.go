@@ -100,7 +100,8 @@ func carrying(ctx context.Context) ([]result, error) {
 	return results, nil
 }
 
-// copying returns the fastest of several runs. Other load on a shared machine can only slow a run down.
+// copying copies a file with cp several times and returns the duration of the fastest run. Other load on a shared
+// machine can only slow a run down.
 func copying(ctx context.Context, file string) (time.Duration, error) {
 	fastest := time.Duration(0)
 	for range 3 {
@@ -121,7 +122,7 @@ func timed(do func() error) (time.Duration, error) {
 	return time.Since(started), err
 }
 
-// against returns a duration with its ratio to another duration of the same run.
+// against formats a duration with its ratio to another duration that was measured in the same run.
 func against(took, other time.Duration) string {
 	return fmt.Sprintf("%s, %.1f times", took.Round(10*time.Millisecond), took.Seconds()/other.Seconds())
 }

@@ -17,7 +17,7 @@ import (
 
 const (
 	checksPerModule = 3
-	// quiet is the time that an agent gets to become idle. watched is the duration of one measurement.
+	// quiet is the time to wait for an agent to become idle. watched is the duration of one measurement.
 	quiet   = 20 * time.Second
 	watched = 2 * time.Minute
 )
@@ -78,7 +78,7 @@ func checking(ctx context.Context) ([]result, error) {
 	}, nil
 }
 
-// mailerAs returns the sample module under another name.
+// mailerAs returns a version of the sample module mailer under another module name.
 func mailerAs(name, version string) sample.Version {
 	v := sample.Mailer(version)
 	v.Module, v.Manifest, v.Manager = name, strings.ReplaceAll(v.Manifest, "mailer", name), name

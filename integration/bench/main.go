@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// result is one row.
+// result is one row of the printed table.
 type result struct {
 	what, figure, goal string
 }

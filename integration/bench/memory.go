@@ -49,7 +49,7 @@ func memory(ctx context.Context) ([]result, error) {
 	if err := allReady(ctx, r, names, "1.0.0"); err != nil {
 		return nil, err
 	}
-	agent := r.Agent().(*fleet.Process) // agents on this machine are processes
+	agent := r.Agent().(*fleet.Process) // on this machine, every agent is a fleet.Process
 	idle, err := agent.MemoryBytes()
 	if err != nil {
 		return nil, err

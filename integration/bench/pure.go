@@ -105,7 +105,7 @@ func benchmark(ctx context.Context, pkg, name, howLong string) (time.Duration, e
 	return 0, fmt.Errorf("%s has no benchmark %s", pkg, name)
 }
 
-// benchmarks runs a benchmark and returns the time of each part by name.
+// benchmarks runs a Go benchmark and returns the time per operation of each sub-benchmark by name.
 func benchmarks(ctx context.Context, pkg, name, howLong string) (map[string]time.Duration, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchtime", howLong, pkg)
 	output, err := cmd.CombinedOutput()

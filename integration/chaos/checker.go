@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Invariant is a promise that must hold at all times.
+// Invariant is a property of the fleet that must hold at all times, as a sentence for the log.
 type Invariant string
 
 // Invariants.
@@ -24,7 +24,7 @@ const (
 	Flat      Invariant = "memory and goroutines do not grow"
 )
 
-// Violation is a broken promise.
+// Violation is an observation that contradicts an invariant.
 type Violation struct {
 	At        time.Duration
 	Invariant Invariant
@@ -39,15 +39,15 @@ type Push struct {
 	Digest   string
 	Epoch    int64
 	Sequence int64
-	// Versions are the modules in the bundle, Removals the modules that it removes.
+	// Versions contains the version of each module in the bundle. Removals lists the modules that the bundle removes.
 	Versions map[string]string
 	Removals []string
 	Deleting bool
-	// Ahead is true if the bundle's sequence is later than the correct time. A publisher with a fast clock issued this
-	// bundle or an earlier one.
+	// Ahead is true if the bundle's sequence corresponds to a time in the future, because the clock of a publisher was
+	// ahead when it issued this bundle or an earlier one.
 	Ahead bool
-	// Refused is the reason why runtimes must refuse the bundle. It is nil if a publisher key of the root signed the
-	// bundle.
+	// Refused is the reason why runtimes must refuse the bundle. It is nil if the bundle is signed with a publisher key
+	// from the root of trust.
 	Refused error
 }
 
@@ -57,29 +57,31 @@ type Reported struct {
 	Sequence int64
 	// Epoch and Observed identify the bundle that the report describes. They are 0 if the report describes no bundle.
 	Epoch, Observed int64
-	// Answered maps each module to the version whose result the report contains.
+	// Answered contains, by module, the version whose outcome the report contains.
 	Answered map[string]string
-	// Waiting contains the modules whose newest version waits for a maintenance window. Reports do not contain that
-	// version.
+	// Waiting contains the modules whose newest version waits for a maintenance window. The report contains no outcome
+	// for that version.
 	Waiting map[string]bool
-	// Ahead is true if the runtime's clock is further ahead than control planes accept. Control planes refuse the
-	// report, so later reports can have older times.
+	// Ahead is true if the runtime's clock is further ahead than a control plane accepts. The control plane refuses the
+	// report, so the sequence of a later report can be lower.
 	Ahead bool
 }
 
-// Record is the control plane's status of a runtime.
+// Record contains the fields of a runtime's status in the control plane that the checker compares over time.
 type Record struct {
 	Runtime, UID        string
 	Epoch               int64
 	Published, Observed int64
-	// Key is the runtime's key, and Report the sequence of its newest signed report.
+	// Key is the key with which the runtime signs its reports. Report is the sequence of the newest recorded report
+	// that was signed with Key.
 	Key    string
 	Report int64
 }
 
 // Checker checks observations against the invariants. Its callers observe the fleet and pass each observation to it.
 //
-// Each actor announces its intended changes in advance with Asked, Unasked, Promoted and Deleted.
+// Before a caller changes the fleet, it calls Asked, Unasked, Promoted or Deleted, so that the checker expects the
+// change.
 type Checker struct {
 	mu         sync.Mutex // guards the fields below
 	violations []Violation
@@ -99,7 +101,7 @@ type Checker struct {
 	leaderless time.Duration
 }
 
-// seen is the checker's knowledge of a runtime.
+// seen contains the observations and announced changes of one runtime.
 type seen struct {
 	asked, unasked map[string]time.Duration // time of the newest request to add and to remove each module
 	wants          map[string]bool
@@ -114,15 +116,17 @@ type seen struct {
 	deleted        map[string]time.Duration // times when users deleted objects
 }
 
-// requestGrace is the time in which a withdrawn request can still have effects. It is longer than the longest fault.
+// requestGrace is the time in which a removal can still take effect after its request was withdrawn. It is longer than
+// the longest fault.
 const requestGrace = 2 * time.Minute
 
-// twoLeaders is the time in which two publishers can lead after a user took the Lease from one of them. The former
-// leader must check the Lease again and finish its work, possibly with a slow registry. In this time, a registry can
-// receive an older bundle after a newer one. The checker always checks that runtimes refuse the older bundle.
+// twoLeaders is the time in which two publishers can be leaders after a user took the Lease from one of them. Until the
+// former leader checks the Lease again, it can push an older bundle after a newer one, possibly to a slow registry. The
+// checker tolerates this push, but checks that runtimes refuse the older bundle.
 const twoLeaders = 15 * time.Second
 
-// NewChecker returns a checker for a fleet whose rollouts concern one module.
+// NewChecker returns a checker for a fleet in which only the module staged has rollouts. concurrent is the maximum
+// number of non-canary runtimes whose new version has no reported result yet.
 func NewChecker(staged string, concurrent int) *Checker {
 	return &Checker{
 		staged: staged, concurrent: concurrent, checks: map[Invariant]int{}, versions: map[string]map[string]bool{},
@@ -145,7 +149,7 @@ func (c *Checker) of(runtime string) *seen {
 	return s
 }
 
-// Break records a violation that another component found.
+// Break records a violation that other code has found.
 func (c *Checker) Break(at time.Duration, invariant Invariant, format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +182,7 @@ func (c *Checker) Checks() map[Invariant]int {
 	return maps.Clone(c.checks)
 }
 
-// Intended changes.
+// The following methods announce changes.
 
 // Asked records that a runtime requests modules.
 func (c *Checker) Asked(at time.Duration, runtime string, modules ...string) {
@@ -198,7 +202,7 @@ func (c *Checker) Unasked(at time.Duration, runtime string, modules ...string) {
 	}
 }
 
-// Promoted records a version that was promoted in a channel. broken is true if no canary can run the version.
+// Promoted records that a version is promoted to a channel. broken is true if no canary can run the version.
 func (c *Checker) Promoted(module, version string, broken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,7 +222,7 @@ func (c *Checker) TookLease(at time.Duration) {
 	c.leaderless = at
 }
 
-// led reports whether at most one publisher leads.
+// led reports whether at most one publisher can be the leader at a time.
 func (c *Checker) led(at time.Duration) bool {
 	return c.leaderless == 0 || at-c.leaderless > twoLeaders
 }
@@ -251,8 +255,8 @@ func (s *seen) mayBeRemoved(at time.Duration, module string) bool {
 	return unasked && (!s.wants[module] || at-s.asked[module] < requestGrace)
 }
 
-// mayBeMissing reports whether a module can be missing in a runtime. Either its removal was requested, or the runtime
-// has not yet applied a bundle newer than the bundle that removes the module.
+// mayBeMissing reports whether a runtime can lack a module. This is the case if the module's removal is requested, or
+// if the runtime has not yet reported a bundle that is newer than the bundle which removed the module.
 func (s *seen) mayBeMissing(at time.Duration, module string) bool {
 	removing, removed := s.removed[module]
 	return s.mayBeRemoved(at, module) || removed && !removing.before(s.lastReport.Epoch, s.lastReport.Observed)
@@ -276,7 +280,7 @@ func (c *Checker) Wanted(runtime string) map[string]bool {
 	return wanted
 }
 
-// count counts a check that another component made.
+// count increments the number of checks of an invariant that other code has evaluated.
 func (c *Checker) count(invariant Invariant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -53,7 +53,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 		"runtime follows a bundle that was not pushed": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Reported(1, Reported{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
 		}, Signed, "never pushed"},
-		"version that no channel had": {func(c *Checker, push func(string, int64, string) Push) {
+		"version that was in no channel": {func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "9.9.9"))
 		}, Meant, "no channel had"},
 		"module that was not requested": {func(c *Checker, push func(string, int64, string) Push) {
@@ -171,7 +171,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 				c.Pushed(1, push(id, 11, "1.1.0"))
 			}
 		}, Budget, "3 runtimes have scaler 1.1.0"},
-		"more runtimes than the budget allows, one with another bundle since": {
+		"more runtimes than the budget allows, one later got another bundle": {
 			func(c *Checker, push func(string, int64, string) Push) {
 				c.Pushed(1, push("sim-5", 11, "1.1.0"))
 				c.Pushed(1, push("sim-5", 12, "1.1.0"))
@@ -188,7 +188,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 				})
 				c.Pushed(3, push("sim-5", 11, "1.0.0"))
 			}, Sequences, "bundle 11 of epoch 1 was pushed for sim-5 after bundle 1000"},
-		"broken version beyond the canaries": {func(c *Checker, push func(string, int64, string) Push) {
+		"broken version outside the canaries": {func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "1.2.0"))
 		}, Budget, "fails on all canaries"},
 	} {
@@ -397,7 +397,7 @@ func TestUnconvergedRuntimesAreReported(t *testing.T) {
 	}
 }
 
-func TestGrownProgramsAreReported(t *testing.T) {
+func TestProgramsWithMemoryOrGoroutineGrowthAreReported(t *testing.T) {
 	before := []Sample{
 		{"publisher 0", "publisher", 50 << 20, 100}, {"publisher 1", "publisher", 30 << 20, 20},
 		{"agent of real-0", "agent", 40 << 20, 80},
@@ -417,7 +417,7 @@ func TestGrownProgramsAreReported(t *testing.T) {
 	}
 }
 
-func TestStoryIsReadable(t *testing.T) {
+func TestStoryPrintsTimeAndStep(t *testing.T) {
 	var live strings.Builder
 	s := NewStory(time.Now().Add(-90*time.Second), &live)
 	s.Add("%s", Step{Kind: CutRuntime, Target: "sim-3", For: 5 * time.Second})

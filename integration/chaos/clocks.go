@@ -16,18 +16,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// envClocks is the environment variable with the folder of the files that shift the clocks of programs built by
-// ShiftablePrograms. Each file contains seconds.
+// envClocks is the environment variable for the path of a folder from which the programs of ShiftablePrograms read
+// their clock shifts. The folder contains one file per program with a number of seconds.
 const envClocks = "CHAOS_CLOCKS"
 
 //go:embed testdata/shift.go
 var shift []byte
 
-// ShiftablePrograms builds the two programs in dir with a changed time.Now, and makes fleets run them. A test can shift
-// the wall clock of the running programs. Released programs have no such hook. The build compiles Go's standard library
-// again, which takes minutes.
+// ShiftablePrograms builds kcp-publisher and skr-agent in dir with a changed time.Now. Fleets that are started
+// afterwards run these programs. A test can shift the wall clock of the running programs. Released programs have no
+// such hook. The build compiles Go's standard library again, which takes minutes.
 //
-// The monotonic clock is not shifted, as on a machine whose wall clock is changed.
+// Only the wall clock is shifted. As on a real machine, the monotonic clock does not change.
 func ShiftablePrograms(ctx context.Context, dir string) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("shift clocks of programs: %w: requires /proc of Linux", errors.ErrUnsupported)

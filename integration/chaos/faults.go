@@ -96,10 +96,11 @@ func (s *stage) cut(ctx context.Context, id string) (end func() error, err error
 	return func() error { return link.Heal(context.WithoutCancel(ctx)) }, link.Cut(ctx)
 }
 
-// lost lists the repositories that the registry can lose. Each loss affects the next one. %s is a runtime ID.
+// lost lists the repositories that step LoseBundles removes from the registry. Each such step removes the next entry.
+// %s is a runtime ID.
 var lost = []string{"runtimes/%s", "documents", "reports/%s", "trust", "runtimes", "reports"}
 
-// lose removes repositories, as a failing disk or a wrong retention policy does.
+// lose removes repositories from the registry, like a failing disk or a wrong retention policy.
 func (s *stage) lose(step Step) error {
 	name := lost[(step.Serial-1)%len(lost)]
 	if filepath.Base(name) == "%s" {
@@ -114,8 +115,8 @@ func (s *stage) lose(step Step) error {
 	return os.RemoveAll(away)
 }
 
-// registryCopy returns the folder for a copy of the registry's data. It is on the data's file system, so a rename
-// restores the data.
+// registryCopy returns the folder for a copy of the registry's data. The folder is on the same file system as the data,
+// so a rename can restore the copy.
 func (s *stage) registryCopy(serial int) string {
 	return filepath.Join(s.registry.Dir(), fmt.Sprint("copy-", serial))
 }
@@ -134,8 +135,8 @@ func (s *stage) whileRegistryStands(change func() error) error {
 	return errors.Join(change(), s.registry.Resume())
 }
 
-// restore restores the registry's initial data, or the data before the previous restore. It stops the registry only
-// during the restore, because other faults test outages.
+// restore replaces the registry's data with the copy from the start of the run or, after that, with the data that the
+// previous restore replaced. It stops the registry only while it replaces the data, because other faults test outages.
 func (s *stage) restore(serial int) error {
 	s.story.Add("the registry gets copy %d of its data", serial-1)
 	return s.whileRegistryStands(func() error {
@@ -159,7 +160,8 @@ func (s *stage) takeLease(ctx context.Context, only bool) error {
 	return s.fleet.Control.Update(ctx, object)
 }
 
-// insist repeats a step until it succeeds, because another active fault can make the step fail.
+// insist repeats a step until it succeeds or retryTimeout ends, because another active fault can make the step fail. It
+// records a violation if the step never succeeds.
 func (s *stage) insist(ctx context.Context, what string, do func() error) {
 	var last error
 	err := fleet.Until(ctx, retryTimeout, what, func() (bool, string) {

@@ -7,10 +7,12 @@ import (
 	"strings"
 )
 
-// End is the state and status of one runtime after the faults.
+// End contains the state of one runtime after all faults have ended: in the runtime, in the Kyma's status and in the
+// registry.
 type End struct {
 	Runtime string
-	// Wanted and Has map the requested and the installed modules to their versions.
+	// Wanted contains the versions of the requested modules by name, and Has contains the versions of the installed
+	// modules.
 	Wanted, Has map[string]string
 	// State is the state of the runtime's Kyma in the control plane, or empty if the Kyma does not exist. Gone is true
 	// if the Kyma was deleted and must not exist.
@@ -18,7 +20,7 @@ type End struct {
 	Gone  bool
 	// Published and Observed are the digests of the published and the reported bundle in the Kyma's status.
 	Published, Observed string
-	// InRegistry is the digest of the bundle in the registry.
+	// InRegistry is the digest of the runtime's bundle in the registry.
 	InRegistry string
 	// Objects contains all objects of the modules, and Expected the objects that must exist. Both are nil for a
 	// simulated runtime.
@@ -68,21 +70,21 @@ func short(digest string) string {
 
 // Sample is the resource usage of a program.
 type Sample struct {
-	// Role groups programs with similar resource usage.
+	// Role is the name of a group of programs with similar resource usage, such as all publishers.
 	Program, Role string
 	Bytes         int64
 	Goroutines    int
 }
 
-// Allowed growth of a program after it has started to work. The growth depends on the size of the fleet and not on
-// time.
+// Allowed growth of a program's memory and goroutines during a run. Legitimate growth depends on the size of the fleet
+// and not on time.
 const (
 	moreBytes      = 96 << 20
 	moreGoroutines = 100
 )
 
-// Grown returns the programs that use much more than the earlier maximum of their role. It compares roles because the
-// leader changes.
+// Grown returns a message for each program that uses much more than the maximum of its role in before. It compares
+// roles instead of programs, because the leader can change.
 func Grown(before, now []Sample) (problems []string) {
 	for _, n := range now {
 		var most Sample

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// publishersToRegistry is the connection of all publishers to the registry. They share it because signed bundles
-// contain the registry's address.
+// publishersToRegistry is the connection of all publishers to the registry. All publishers use the same proxy, because
+// signed bundles contain the registry's address.
 const publishersToRegistry = "the publishers to the registry"
 
 func publisherToAPI(replica int) string {
@@ -34,7 +34,7 @@ func (s Shape) ways() []string {
 	return ways
 }
 
-// lead starts a proxy for a connection to an address, and returns the proxy's address.
+// lead starts a proxy that forwards the connection named way to an address. It returns the proxy's address.
 func (s *stage) lead(way, to string) (host string, err error) {
 	p, err := fleet.StartProxy(to)
 	if err != nil {
@@ -44,8 +44,8 @@ func (s *stage) lead(way, to string) (host string, err error) {
 	return p.Host(), nil
 }
 
-// throughProxy writes a kubeconfig that uses the same API server through a proxy. The server's certificate is valid for
-// the host with any port.
+// throughProxy writes a kubeconfig that uses the same API server through a proxy. The API server's certificate remains
+// valid, because the proxy has the same host and only another port.
 func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
 	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
 	return "--kubeconfig=" + path, clientcmd.WriteToFile(*config, path)
 }
 
-// trouble starts the disturbance of a connection and returns the function that ends it.
+// trouble executes a step that disturbs a network connection. It returns the function that ends the disturbance.
 func (s *stage) trouble(ctx context.Context, step Step) (end func() error, err error) {
 	p := s.ways[step.Target]
 	switch step.Kind {

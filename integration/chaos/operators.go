@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// operate executes a user's step. A failed step can be repeated.
+// operate executes a step that a user would perform. Callers can repeat a failed step.
 func (s *stage) operate(ctx context.Context, step Step) error {
 	switch step.Kind {
 	case RotatePublisher:
@@ -66,8 +66,8 @@ func (s *stage) keys(ctx context.Context, args ...string) error {
 	return s.tap.learn()
 }
 
-// rotateToken is a no-op during an enrollment, because two rotations invalidate the runtime's token and a user would
-// need to issue another token.
+// rotateToken rotates the token secret. It does nothing while an agent has not enrolled yet: after two rotations, the
+// agent's token would be invalid, and a user would need to issue another token.
 func (s *stage) rotateToken(ctx context.Context) error {
 	s.mu.Lock()
 	gone := maps.Clone(s.gone)
@@ -114,8 +114,8 @@ func (s *stage) newestRollout(ctx context.Context) (string, error) {
 		func(a, b v1alpha1.Rollout) int { return int(a.Spec.Revision - b.Spec.Revision) }).Name, nil
 }
 
-// controlRollout runs `kcp-publisher rollout` for the newest rollout. A finished rollout correctly refuses some
-// actions.
+// controlRollout runs `kcp-publisher rollout` for the newest rollout. It ignores errors of the command, because a
+// finished rollout refuses some actions.
 func (s *stage) controlRollout(ctx context.Context, how string) error {
 	name, err := s.newestRollout(ctx)
 	if err != nil || name == "" {
@@ -188,7 +188,7 @@ func (s *stage) window(ctx context.Context, id string, closed bool) error {
 	return s.fleet.Control.Patch(ctx, kyma, client.MergeFrom(before))
 }
 
-// last removes the rollout policy and promotes a version without a rollout, so that all runtimes must converge to that
+// last removes the rollout policy and promotes lastVersion. Without a policy, all runtimes must converge to this
 // version.
 func (s *stage) last(ctx context.Context) {
 	s.insist(ctx, "remove the policy", func() error {
@@ -198,7 +198,7 @@ func (s *stage) last(ctx context.Context) {
 		err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "careful"},
 			&v1alpha1.RolloutPolicy{})
 		if err == nil {
-			return fmt.Errorf("the policy still exists")
+			return fmt.Errorf("the RolloutPolicy still exists")
 		}
 		return client.IgnoreNotFound(err)
 	})
@@ -206,7 +206,7 @@ func (s *stage) last(ctx context.Context) {
 	s.insist(ctx, "promote "+lastVersion, func() error { return s.promote(ctx, lastVersion, false) })
 }
 
-// twoSided returns the functions that begin and end an operation with a duration, such as a pause of a rollout.
+// twoSided returns the functions that begin and end an operation. end is nil for an operation without a duration.
 func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	switch step.Kind {
 	case PauseRollout:
@@ -219,7 +219,8 @@ func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	return func(ctx context.Context) error { return s.operate(ctx, step) }, nil
 }
 
-// resumeAll resumes all paused rollouts, because a newer rollout can exist than when the pause began.
+// resumeAll resumes all paused rollouts. The newest rollout is not always the paused one, because a newer rollout can
+// begin during a pause.
 func (s *stage) resumeAll(ctx context.Context) error {
 	var rollouts v1alpha1.RolloutList
 	if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Kind is the type of a step: a fault, which ends after some time, or a user's action.
+// Kind is the type of a step: a fault or a user's action.
 type Kind string
 
 // Faults.
@@ -41,7 +41,7 @@ const (
 	SetClock        Kind = "set a clock to a wrong time"
 )
 
-// Operations.
+// Actions of users.
 const (
 	RotatePublisher Kind = "rotate the publisher's key"
 	RotateEnroll    Kind = "rotate the enrollment key"
@@ -67,13 +67,14 @@ type Step struct {
 	// instantaneous step.
 	At, For time.Duration
 	Kind    Kind
-	// Target is the runtime, replica, or version of the step, empty if there is only one.
+	// Target is the runtime, replica, version or connection that the step affects. It is empty if the kind of step has
+	// only one target, such as the registry.
 	Target string
-	// Serial numbers the steps of one kind. The names of new versions and runtimes contain it.
+	// Serial is the number of the step among the steps of its kind. The names of new runtimes contain it.
 	Serial int
 	// By is the time by which the step shifts a clock.
 	By time.Duration
-	// About identifies the object that the step changes. Two steps about the same object do not overlap.
+	// About identifies the object that the step changes. Two steps with the same value do not overlap.
 	About string
 }
 
@@ -98,7 +99,8 @@ type Shape struct {
 	Replicas        int
 	// Network adds faults that disturb a single network connection.
 	Network bool
-	// Clocks adds faults that shift the clock of one program. They need the programs of ShiftablePrograms.
+	// Clocks adds faults that shift the clock of one program. These faults require the programs that ShiftablePrograms
+	// builds.
 	Clocks bool
 }
 
@@ -138,11 +140,11 @@ func (s Shape) programs() []string {
 // Canary reports whether a runtime belongs to the first wave: the first real one and the first two simulated ones.
 func Canary(id string) bool { return id == RealID(0) || id == SimulatedID(0) || id == SimulatedID(1) }
 
-// weight is the relative frequency of a kind of step, and the limits of its duration.
+// weight contains the relative frequency of a kind of step, and the minimum and maximum duration of such a step.
 type weight struct {
 	kind   Kind
 	weight int
-	// shortest and longest limit the duration, zero for an instantaneous step.
+	// shortest and longest limit the duration. Both are zero for an instantaneous step.
 	shortest, longest time.Duration
 }
 
@@ -171,15 +173,15 @@ var network = []weight{
 // clocks lists the kinds of steps that Shape.Clocks adds.
 var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
 
-// shifts lists the possible shifts of a clock. Some are within the tolerance of runtimes. With others, runtimes refuse
-// bundles, or bundles look expired.
+// shifts lists the durations by which a step can shift a clock. Agents tolerate some of these shifts. With the others,
+// agents refuse bundles because their times are in the future or because they look expired.
 var shifts = []time.Duration{
 	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
 }
 
-// clockRest is the pause between two clock shifts. If the clocks of a publisher and an agent are ahead at the same
-// time, a user must act (docs/runbooks/wrong-clocks.md). During the pause, bundles with correct times replace the
-// bundles of the shifted clock.
+// clockRest is the pause between two clock shifts. The plan avoids two clocks that are ahead at the same time, because
+// a user must then act (docs/runbooks/wrong-clocks.md). During the pause, bundles with correct times replace the
+// bundles that were issued with a wrong clock.
 const clockRest = 40 * time.Second
 
 func (s Shape) weights() []weight {
@@ -193,7 +195,7 @@ func (s Shape) weights() []weight {
 	return all
 }
 
-// Times between steps and before the first fault.
+// The minimum and maximum time between the starts of two steps.
 const (
 	shortestGap = 500 * time.Millisecond
 	longestGap  = 4 * time.Second
@@ -207,7 +209,7 @@ type generator struct {
 	until   map[string]time.Duration // end of each active fault by Step.About
 	serial  map[Kind]int
 	mailer  map[string]bool // runtimes that have the module that admins add and remove
-	extra   []string        // Kymas that were created and not deleted
+	extra   []string        // names of the Kymas that steps created and did not delete
 	version int             // number of the newest promoted version
 }
 
@@ -261,8 +263,8 @@ func (g *generator) step(length time.Duration) (Step, bool) {
 	return s, true
 }
 
-// aim chooses the target of a step. It returns the name of the object that other steps must not change at the same
-// time.
+// aim sets the target of a step and returns the value of Step.About. It returns false if the step has no possible
+// target.
 func (g *generator) aim(s *Step) (about string, can bool) {
 	ways := g.shape.ways()
 	switch s.Kind {
@@ -310,8 +312,8 @@ func (g *generator) anyRuntime() string {
 	return all[g.random.IntN(len(all))]
 }
 
-// remember records the step's effects on the fleet, on which later steps depend, and names the objects that the step
-// creates.
+// remember records the effects of a step in the generator's state, because later steps depend on them. It sets the
+// names of the objects that the step creates.
 func (g *generator) remember(s *Step) {
 	switch s.Kind {
 	case AddModule, RemoveModule:

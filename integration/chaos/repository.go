@@ -15,7 +15,7 @@ import (
 
 // repository is a Git repository that the control plane follows, served over HTTP by git itself.
 type repository struct {
-	mu     sync.Mutex // one commit at a time
+	mu     sync.Mutex // serializes commits
 	dir    string
 	server *httptest.Server
 }
@@ -61,7 +61,8 @@ func (r *repository) git(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// push commits each object to the file with its key as the name. A nil object removes the file.
+// push writes each object to the file with its key as the name, and commits these files. For a nil object, it removes
+// the file.
 func (r *repository) push(ctx context.Context, subject string, objects map[string]any) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -33,7 +33,7 @@ type Options struct {
 	Soak bool
 	// Dir is the folder for the logs of the programs and the Story of the run.
 	Dir string
-	// Live receives each line of the story immediately. Progress receives a line for each long operation.
+	// Live receives each line of the story immediately. Progress receives a line for each long operation of the setup.
 	Live, Progress io.Writer
 }
 
@@ -48,13 +48,13 @@ type Outcome struct {
 	Trends []Trend
 }
 
-// troubledSpace is the size of the registry's disk in runs whose faults fill the disk. It fits the data of one hour and
-// a copy of that data. calmSpace is the size in runs that do not fill the disk. It fits several hours of data: 200,000
-// files of one page each.
+// troubledSpace is the size of the registry's disk in bytes in runs whose faults fill the disk. It is large enough for
+// the data of one hour and a copy of that data. calmSpace is the size in other runs. It is large enough for several
+// hours of data: 200,000 files of one page each.
 const troubledSpace, calmSpace = 512 << 20, 8 << 30
 
-// Run executes the plan for a seed. It returns an error only if the run could not take place; violations are in the
-// outcome.
+// Run executes the plan for a seed. It returns an error only if the run could not be completed. Violations are in the
+// outcome and are not errors.
 func Run(ctx context.Context, options Options) (Outcome, error) {
 	checker := NewChecker(scaler, concurrentOthers)
 	plan, space := Generate(options.Seed, options.Shape, options.Length), int64(troubledSpace)
@@ -144,9 +144,9 @@ func (s *stage) carryOut(ctx context.Context) {
 	steps.Wait()
 }
 
-// objectLocks serializes the steps that change one object. The plan has no overlaps, but a step can take longer on a
-// busy machine. Overlapping steps could start an API server twice, or let the registry serve an incomplete copy of its
-// data.
+// objectLocks serializes the steps that change one object. In the plan, these steps do not overlap, but a step can take
+// longer than planned on a busy machine. Overlapping steps could start an API server twice, or let the registry serve
+// an incomplete copy of its data.
 type objectLocks struct {
 	mu    sync.Mutex // guards taken
 	taken map[string]chan struct{}
@@ -205,7 +205,8 @@ func (s *stage) wait(ctx context.Context, step Step) {
 // converge waits until all runtimes have their requested modules. After a timeout, it returns the remaining problems.
 func (s *stage) converge(ctx context.Context, version string) []string {
 	var problems []string
-	_ = fleet.Until(ctx, convergeTimeout, "everything converges", func() (bool, string) { // callers get the problems
+	// Ignore the error of a timeout: the returned problems describe it.
+	_ = fleet.Until(ctx, convergeTimeout, "everything converges", func() (bool, string) {
 		problems = Judge(s.ends(ctx, version))
 		if len(problems) > 0 {
 			for _, p := range s.programs {
@@ -251,7 +252,7 @@ func (s *stage) ends(ctx context.Context, version string) []End {
 	return ends
 }
 
-// end adds the runtime's state in the control plane and the registry to e.
+// end adds the requested modules, and the runtime's state in the control plane and the registry, to e.
 func (s *stage) end(ctx context.Context, e End, version string) End {
 	e.Wanted = map[string]string{}
 	for module := range s.checker.Wanted(e.Runtime) {
@@ -284,7 +285,7 @@ func (s *stage) end(ctx context.Context, e End, version string) End {
 	return e
 }
 
-// explain adds the fleet's own diagnostics to the story.
+// explain adds the output of kcp-publisher status, rollout list and why to the story.
 func (s *stage) explain(ctx context.Context) {
 	output, _ := s.fleet.Ask(ctx, "status")
 	s.story.Add("kcp-publisher status:\n%s", output)

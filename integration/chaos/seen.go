@@ -21,10 +21,10 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	if before != nil {
 		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch &&
 			p.Sequence > before.Sequence
-		// Publishers continue from a sequence that is ahead of the correct time only if the status contains it. If a
-		// publisher ends before it writes the status, the next publisher continues from the previous sequence, and adds
-		// one if its clock is behind that sequence. After a key rotation, the publisher accepts only a report about the
-		// current bundle.
+		// A publisher continues from a sequence in the future only if the Kyma's status contains that sequence. If a
+		// publisher ends before it writes the status, the next publisher continues from the sequence in the status. It
+		// adds one if its clock is behind that sequence. After a key rotation, the publisher accepts only a report
+		// about the current bundle.
 		unrecorded := before.Ahead && s.record.Published < before.Sequence
 		c.check(at, Sequences, newer || unrecorded || !c.led(at),
 			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime,
@@ -57,7 +57,7 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 		}
 	}
 	if late {
-		return // a runtime that has not pulled the newer bundle yet can apply this bundle
+		return // the newer bundle stays the expected one, although a runtime may apply this bundle first
 	}
 	c.spend(at, s, before, &p)
 	s.pushed = &p
@@ -70,7 +70,8 @@ func (s *seen) remove(module string, p Push) {
 	}
 }
 
-// spend checks that a bundle does not exceed the budget of its rollout.
+// spend checks that a bundle with a new version of the staged module does not exceed the rollout's limit of concurrent
+// runtimes.
 func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 	next, open := p.Versions[c.staged], s.open
 	s.open = ""
@@ -80,11 +81,11 @@ func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 	c.check(at, Budget, !c.broken[next], "%s %s fails on all canaries but was published to %s", c.staged, next,
 		p.Runtime)
 	if before.Versions[c.staged] == next {
-		s.open = open // a report about any bundle with this version contains the result
+		s.open = open // reports of the earlier bundles with this version also contain the result
 		return
 	}
 	if !bundle.Older(before.Versions[c.staged], next) {
-		return // the budget does not limit downgrades
+		return // a rollout does not limit concurrent downgrades
 	}
 	s.open, s.openSince = next, p.Sequence
 	var unanswered []string
@@ -124,7 +125,7 @@ func (c *Checker) Reported(at time.Duration, r Reported) {
 	}
 }
 
-// Recorded checks the control plane's status of a runtime.
+// Recorded checks the status of a runtime's Kyma in the control plane against the previous status.
 func (c *Checker) Recorded(at time.Duration, r Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,13 +146,13 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 	s.record = r
 }
 
-// after lists the states that can follow each final state of a rollout. A user can undo a finished rollout.
+// after lists, for each state that ends a rollout, the states that can follow unless a user undoes the rollout.
 var after = map[string][]string{
 	"Succeeded": {"Succeeded"}, "RolledBack": {"RolledBack"}, "Superseded": {"Superseded"}, "Stopped": {"Stopped"},
 	"RollingBack": {"RollingBack", "RolledBack", "Superseded"},
 }
 
-// Stands checks the new state of a rollout and reports whether the state has changed.
+// Stands checks the current state of a rollout and reports whether it differs from the previous state.
 func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,8 +186,8 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 	s.present = modules
 }
 
-// Objects checks all objects of a module in a runtime by name and UID. The agent creates objects again that users
-// delete. A changed UID means that an object was deleted and created again.
+// Objects checks all objects of a module in a runtime by name and UID. A changed UID means that an object was deleted
+// and created again. This is allowed only if a user deleted the object or the module's removal was requested.
 func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,7 +212,7 @@ func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[
 	c.objectsSeen[runtime][module] = objects
 }
 
-// Listed checks all Kymas of the control plane.
+// Listed checks that the control plane still has all Kymas that no user deleted.
 func (c *Checker) Listed(at time.Duration, kymas []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// faults lists the kinds of steps that Calm removes from a plan, because they are not users' actions.
+// faults lists the kinds of steps that Calm removes from a plan.
 var faults = []Kind{
 	KillPublisher, KillAgent, StopControlAPI, StopRuntimeAPI, StopRegistry, SlowRegistry, FailRegistry, LoseAnswers,
 	FillRegistry, FillCache, LoseBundles,
@@ -31,7 +31,8 @@ func Calm(plan []Step) []Step {
 	return slices.DeleteFunc(slices.Clone(plan), func(s Step) bool { return slices.Contains(faults, s.Kind) })
 }
 
-// mostSamples limits the number of samples of a soak. shortestSampling is the minimum interval between two samples.
+// mostSamples is the approximate maximum number of samples in a soak. shortestSampling is the minimum interval between
+// two samples.
 const (
 	mostSamples      = 360
 	shortestSampling = 2 * time.Second
@@ -100,7 +101,7 @@ func (s *stage) soak(ctx context.Context, length time.Duration) (err error) {
 	return nil
 }
 
-// sampleAll samples until ctx ends.
+// sampleAll samples the resource usage of all programs at regular intervals until ctx ends.
 func (s *stage) sampleAll(ctx context.Context, soak *soak, length time.Duration) {
 	tick := time.NewTicker(max(length/mostSamples, shortestSampling))
 	defer tick.Stop()
@@ -116,8 +117,8 @@ func (s *stage) sampleAll(ctx context.Context, soak *soak, length time.Duration)
 	}
 }
 
-// heldResources lists the checked metrics of a program's resources, from the Go runtime and the kernel. The live heap
-// after a collection is half of the garbage collector's goal.
+// heldResources lists the checked metrics of a program's resources, from the Go runtime and the kernel. With Go's
+// default settings, the live heap after a garbage collection is half of the value of go_memstats_next_gc_bytes.
 var heldResources = []struct {
 	metric string
 	scale  float64
@@ -230,7 +231,8 @@ func cutLast(line string) (before, after string, found bool) {
 	return line[:at], line[at+1:], true
 }
 
-// sizeOf returns the size of a folder that can change during the count.
+// sizeOf returns the total size and number of the files in a folder. It tolerates files that are removed during the
+// count.
 func sizeOf(dir string) (bytes, files int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -56,7 +56,7 @@ type stage struct {
 	registry *registry.Registry
 	repo     *repository
 	space    int64   // size limit of the registry in bytes
-	storage  *volume // nil if no volume can be mounted; disks cannot be filled then
+	storage  *volume // nil if no volume can be mounted; steps then fill no disks
 	cache    *volume
 	troubles troubles
 	tap      *tap
@@ -67,7 +67,7 @@ type stage struct {
 	clusters cluster.Pool
 
 	began time.Time
-	once  sync.Mutex // serializes steps that change the stage's state or the keys
+	once  sync.Mutex // serializes key changes and new simulated runtimes
 
 	mu       sync.Mutex // guards the fields below
 	sims     map[string]*fleet.Simulated
@@ -113,7 +113,7 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 	if err := s.fleet.Up(ctx); err != nil {
 		return err
 	}
-	if err := s.fleet.Publisher().Stop(); err != nil { // several named replicas with metrics replace this publisher
+	if err := s.fleet.Publisher().Stop(); err != nil { // named replicas with metrics replace this publisher
 		return err
 	}
 	s.tap.keys = s.fleet.Keys()
@@ -188,7 +188,7 @@ func (s *stage) offer(ctx context.Context) error {
 	return s.repo.push(ctx, "offer everything", files)
 }
 
-// lastVersion is promoted once all faults have ended. It is newer than all other versions.
+// lastVersion is the version that is promoted after all faults have ended. It is newer than all other versions.
 const lastVersion = "2.0.0"
 
 func release(version string) *v1beta2.ModuleReleaseMeta {
@@ -201,8 +201,8 @@ func policy() *v1alpha1.RolloutPolicy {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"},
 		Spec: v1alpha1.RolloutPolicySpec{Modules: []string{scaler}, Course: v1alpha1.Course{
-			// The checker computes the budget with all runtimes, so a silent runtime must count in it. The value
-			// exceeds every clock shift.
+			// The checker counts all runtimes against maxConcurrent, so the publisher must also count silent runtimes.
+			// The value exceeds every clock shift.
 			OfflineAfter: metav1.Duration{Duration: 1000 * time.Hour},
 			Waves: []v1alpha1.Wave{
 				{

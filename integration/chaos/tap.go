@@ -42,7 +42,7 @@ func (t *troubles) now() (slow, failing, silent bool) {
 
 // answer records the data that a request pushes, and injects the registry's faults into the response.
 func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
-	s.tap.note(request)
+	s.tap.copyBody(request)
 	slow, failing, _ := s.troubles.now()
 	if slow {
 		select {
@@ -58,8 +58,8 @@ func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 	return false
 }
 
-// answered checks the pushed data, and drops some responses to requests that the registry has executed. The client then
-// gets an error.
+// answered checks the data of a completed push. During fault LoseAnswers, it drops some responses, so the client gets
+// an error although the registry has executed its request.
 func (s *stage) answered(request *http.Request, status int) {
 	s.tap.observe(request, status)
 	if _, _, silent := s.troubles.now(); silent && rand.IntN(3) == 0 {
@@ -67,17 +67,17 @@ func (s *stage) answered(request *http.Request, status int) {
 	}
 }
 
-// tap passes every bundle and report that the registry accepts to the checker. It reads the requests, so faults of
-// responses do not affect it.
+// tap passes every bundle and report that the registry accepts to the checker. It reads them from the requests, so it
+// also sees a push whose response is dropped.
 type tap struct {
 	checker *Checker
 	since   func() time.Duration
 	keys    string // path of the folder with the root of trust
 
-	mu     sync.Mutex // guards the fields below; bundles are checked in the order of the registry's responses
+	mu     sync.Mutex // guards the fields below and keeps the checks in the order of the responses
 	bodies map[*http.Request][]byte
 	blobs  map[digest.Digest][]byte
-	roots  []trust.Root // all roots so far, the newest last
+	roots  []trust.Root // all known roots of trust, oldest first
 	// arrived is the time when the registry first accepted each version of the root of trust.
 	arrived map[int64]time.Duration
 }
@@ -86,11 +86,11 @@ type tap struct {
 // previous root.
 const rootSpreads = 5 * time.Second
 
-// mostBytes is larger than any document.
+// mostBytes is the maximum number of bytes that tap reads of a request body. It is larger than any document.
 const mostBytes = 4 << 20
 
-// note copies the body of a request. The registry can still read the body.
-func (t *tap) note(request *http.Request) {
+// copyBody copies the body of a request. The registry can still read the body.
+func (t *tap) copyBody(request *http.Request) {
 	manifest := strings.Contains(request.URL.Path, "/manifests/")
 	if request.Method != http.MethodPut || !manifest && !strings.Contains(request.URL.Path, "/blobs/uploads/") {
 		return
@@ -114,7 +114,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// failed is a request body that returns the error of an earlier read.
+// failed is a reader that returns the error of an earlier read of a request body, or io.EOF if err is nil.
 type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) {
@@ -124,7 +124,8 @@ func (f failed) Read([]byte) (int, error) {
 	return 0, f.err
 }
 
-// observe checks the data that the registry accepted.
+// observe passes a bundle or report that the registry accepted to the checker, and records the arrival of a root of
+// trust.
 func (t *tap) observe(request *http.Request, status int) {
 	if request.Method != http.MethodPut {
 		return
@@ -149,10 +150,10 @@ func (t *tap) observe(request *http.Request, status int) {
 	}
 }
 
-// arrive records that the registry serves a root of trust from now on.
+// arrive records the time at which the registry accepted the root of trust with a tag.
 func (t *tap) arrive(tag string) {
-	// The key folder contains a root before publishers use it. After an error, the push is checked with the known
-	// roots.
+	// The key folder contains each root of trust before publishers push it. Ignore errors: the known roots remain in
+	// use.
 	_ = t.learnLocked()
 	for _, root := range t.roots {
 		if _, known := t.arrived[root.Version]; !known && bundle.RootTag(root.Version) == tag {
@@ -168,7 +169,7 @@ func fetched(body []byte) bundle.Fetched {
 	}
 }
 
-// read verifies a bundle with all roots of trust so far.
+// read verifies a pushed bundle with the known roots of trust and returns its content for the checker.
 func (t *tap) read(runtime string, body []byte) Push {
 	p := Push{Runtime: runtime, Digest: digest.FromBytes(body).String(), Versions: map[string]string{}}
 	verified, err := t.verify(runtime, body)
@@ -181,7 +182,7 @@ func (t *tap) read(runtime string, body []byte) Push {
 		predicate.Deleting
 	document, known := t.blobs[verified.Config.Digest]
 	if !known {
-		p.Refused = fmt.Errorf("its desired state %s was never pushed", verified.Config.Digest)
+		p.Refused = fmt.Errorf("the bundle's desired state %s was never pushed", verified.Config.Digest)
 		return p
 	}
 	state, err := bundle.DecodeDesiredState(document)
@@ -217,9 +218,8 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 	return judge()
 }
 
-// settled returns the index of the newest root of trust that agents must have. While the registry rejects pushes, a
-// newer root that revokes a key can exist only in the key folder. Agents cannot know that root and still accept bundles
-// of the revoked key.
+// settled returns the index of the newest root of trust that the registry has served for at least rootSpreads. Agents
+// can still use this root, and accept bundles that are signed with a key which only a newer root revokes.
 func (t *tap) settled() int {
 	for i := len(t.roots) - 1; i > 0; i-- {
 		if at, there := t.arrived[t.roots[i].Version]; there && t.since()-at >= rootSpreads {
@@ -229,8 +229,8 @@ func (t *tap) settled() int {
 	return 0
 }
 
-// learn records the current root of trust. Callers must call it before each change of the root, because a publisher
-// that cannot reach the registry signs with an earlier root for a while.
+// learn records the current root of trust from the key folder. Callers must call it at least once between two changes
+// of the root, because a publisher that cannot reach the registry continues to sign under an earlier root for a while.
 func (t *tap) learn() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -252,7 +252,7 @@ func (t *tap) learnLocked() error {
 	return nil
 }
 
-// ahead reports whether a bundle's sequence is later than the correct time.
+// ahead reports whether a bundle's sequence corresponds to a time further in the future than trust.MaxClockSkew.
 func ahead(sequence int64) bool {
 	return sequence > time.Now().Add(trust.MaxClockSkew).UnixMilli()
 }

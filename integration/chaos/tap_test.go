@@ -56,7 +56,7 @@ func (p *pushes) push(repository string, signer trust.Signer, status int) {
 
 func (p *pushes) put(path string, body []byte, status int) {
 	request := httptest.NewRequest(http.MethodPut, path, strings.NewReader(string(body)))
-	p.tap.note(request)
+	p.tap.copyBody(request)
 	p.tap.observe(request, status)
 }
 

@@ -13,7 +13,7 @@ type Series struct {
 	// Unit is the unit of the printed value: bytes, or a plain number.
 	Unit   Unit
 	Values []float64
-	// Least is the growth below which a trend always counts as flat.
+	// Least is the growth up to which a trend is always flat.
 	Least float64
 	// Grows is true if the figure can grow with the published or recorded data. Such a figure is printed but not
 	// checked.
@@ -23,33 +23,34 @@ type Series struct {
 // Unit is the unit of a series.
 type Unit string
 
-// Units.
+// Units of series.
 const (
 	Count Unit = ""
 	MiB   Unit = "MiB"
 )
 
-// Trend is the development of a series after its first third, in which programs fill their caches.
+// Trend describes how a series changes after its first third, in which programs fill their caches.
 type Trend struct {
 	Series
 	// First and Last are the medians of the first and the last third.
 	First, Last float64
-	// Growth is the growth after the first third according to the slope. Allowed is the maximum growth that counts as
-	// flat.
+	// Growth is the growth after the first third, computed from the slope. The trend is flat if Growth is at most
+	// Allowed.
 	Growth, Allowed float64
 }
 
 const (
 	// fewestValues is the minimum number of values for a trend. With fewer values, a third is too short for a median.
 	fewestValues = 9
-	// allowedShare is the allowed growth as a share of the first third's level.
+	// allowedShare is the allowed growth as a share of the median of the first third.
 	allowedShare = 0.25
-	// noiseFactor times the median distance from the slope counts as noise.
+	// noiseFactor is multiplied by the median distance of the values from the slope. Growth up to this product is
+	// noise.
 	noiseFactor = 3
 )
 
-// Judge fits a slope to the values after the first third. It uses the median of the slopes of all pairs, which outliers
-// such as a garbage collection or a busy minute do not change.
+// Judge fits a slope to the values after the first third. The slope is the median of the slopes between all pairs of
+// values. Outliers, such as a garbage collection or a busy minute, hardly affect it.
 func (s Series) Judge() (Trend, error) {
 	n := len(s.Values)
 	if n < fewestValues {
@@ -68,7 +69,7 @@ func (s Series) Judge() (Trend, error) {
 	return t, nil
 }
 
-// Flat reports whether the series counts as bounded.
+// Flat reports whether the series does not grow by more than the allowed growth, or is allowed to grow without limit.
 func (t Trend) Flat() bool { return t.Grows || t.Growth <= t.Allowed }
 
 func slopeOf(values []float64) float64 {

@@ -73,7 +73,7 @@ func TestWriteTrendsPrintsATable(t *testing.T) {
 	}
 }
 
-func TestSoakHasNoFaults(t *testing.T) {
+func TestSoakPlanHasNoFaults(t *testing.T) {
 	plan := Calm(Generate(1, small, time.Hour))
 	counts := Counts(plan)
 	for _, kind := range []Kind{KillPublisher, StopRegistry, RestoreRegistry, CutRuntime, TakeLease} {

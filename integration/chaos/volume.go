@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// volume is a small separate file system that can be filled. It is detached from its mount point and used through a
-// file descriptor, so the kernel removes it when this process ends.
+// volume is a small separate file system that can be filled. The volume is detached from its mount point and used
+// through a file descriptor. The kernel therefore removes it when this process ends.
 type volume struct {
 	folder *os.File
 	dir    string
@@ -17,7 +17,8 @@ type volume struct {
 
 var errNoVolume = errors.New("mounting a file system needs root on Linux")
 
-// newVolume mounts a volume of a size in bytes. Without the required permissions, the error is errNoVolume.
+// newVolume mounts a volume with a size in bytes. If this process has no permission to mount it, the error is
+// errNoVolume.
 func newVolume(at string, bytes int64) (*volume, error) {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return nil, err
@@ -29,7 +30,7 @@ func newVolume(at string, bytes int64) (*volume, error) {
 	if err != nil {
 		return nil, errors.Join(err, syscall.Unmount(at, 0))
 	}
-	if err := syscall.Unmount(at, 2); err != nil { // MNT_DETACH
+	if err := syscall.Unmount(at, 2); err != nil { // 2 is MNT_DETACH
 		return nil, errors.Join(err, folder.Close())
 	}
 	return &volume{folder: folder, dir: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), folder.Fd())}, nil

@@ -24,7 +24,7 @@ import (
 // checkInterval is the interval between checks of the API servers.
 const checkInterval = 500 * time.Millisecond
 
-// watch checks the fleet until ctx ends, and restarts programs that ended.
+// watch checks the fleet at each checkInterval until ctx ends. It restarts programs that ended by themselves.
 func (s *stage) watch(ctx context.Context) {
 	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
@@ -53,7 +53,7 @@ func (s *stage) simulated() map[string]*fleet.Simulated {
 	return maps.Clone(s.sims)
 }
 
-// checkTimeout is the time limit of one check, so that an unreachable API server does not block the checker.
+// checkTimeout is the time limit of one check. It keeps an unreachable API server from blocking the checker.
 const checkTimeout = 5 * time.Second
 
 func (s *stage) checkControlPlane(ctx context.Context) {
@@ -122,7 +122,7 @@ func installed(ctx context.Context, r *fleet.Runtime) (map[string]string, error)
 	return modules, nil
 }
 
-// objectsOf lists the objects of the two modules in all versions.
+// objectsOf lists, by module, the objects that every version of the module contains.
 var objectsOf = map[string][]client.Object{
 	scaler: {
 		&corev1.ServiceAccount{ObjectMeta: inKymaSystem("scaler-manager")}, &rbacv1.ClusterRole{
@@ -180,7 +180,7 @@ func (s *stage) revive(p *program) {
 	p.runs = again
 }
 
-// sample returns the current usage of each program that reports it.
+// sample returns the current memory usage and number of goroutines of each program whose memory can be measured.
 func (s *stage) sample(ctx context.Context) []Sample {
 	var samples []Sample
 	for _, p := range s.programs {

@@ -294,9 +294,9 @@ func TestNetworkPoliciesAllowConfiguredPorts(t *testing.T) {
 			"kcp-publisher", "helmRepositories: ['http://charts.example/a', 'oci://charts.example:5001/b']",
 			[]int32{80, 5001},
 		},
-		"components":       {"kcp-publisher", "components: ['modules.example:8443/ocm']", []int32{8443}},
-		"the agent's HTTP": {"skr-agent", "registry: {plainHTTP: true}", []int32{80}},
-		"mirrors":          {"skr-agent", "registry: {mirrors: ['docker.io=mirror.example:5000/hub']}", []int32{5000}},
+		"components":      {"kcp-publisher", "components: ['modules.example:8443/ocm']", []int32{8443}},
+		"agent over HTTP": {"skr-agent", "registry: {plainHTTP: true}", []int32{80}},
+		"mirrors":         {"skr-agent", "registry: {mirrors: ['docker.io=mirror.example:5000/hub']}", []int32{5000}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := map[string]any{}
@@ -373,7 +373,7 @@ func TestAgentChartProtectsTheAgentByDefault(t *testing.T) {
 }
 
 // An installation without Helm applies the plain files of rbac/.
-func TestPlainFilesGrantTheSameRightsAsTheCharts(t *testing.T) {
+func TestPlainManifestsGrantTheSameRightsAsTheCharts(t *testing.T) {
 	for name, c := range map[string]struct {
 		chart  string
 		values map[string]any

@@ -47,7 +47,7 @@ func example(t *testing.T, name string) (objects []unstructured.Unstructured) {
 }
 
 // The page must contain the example files verbatim.
-func TestPageShowsGitOpsExamples(t *testing.T) {
+func TestGitOpsGuideShowsTheExampleFiles(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "install-with-gitops.md"))
 	require.NoError(t, err)
 	var shown []string

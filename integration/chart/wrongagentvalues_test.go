@@ -20,11 +20,11 @@ func TestAgentChartRejectsInvalidValues(t *testing.T) {
 		"duration without a unit":       {"reportInterval: '60'", []string{"/reportInterval", noPattern}},
 		"no workers":                    {"concurrency: 0", []string{"/concurrency", "minimum: got 0, want 1"}},
 		"extra argument without dashes": {"extraArgs: [run]", []string{"/extraArgs/0", noPattern}},
-		"extra argument for a flag with its own value": {
+		"extra argument for a flag that has a chart value": {
 			"{pollInterval: 1m, extraArgs: [--poll-interval=2m]}",
 			[]string{"extraArgs: --poll-interval is already set by pollInterval"},
 		},
-		"extra argument for a setting with its own value": {
+		"extra argument for a setting that has a chart value": {
 			"{events: {url: 'https://hooks.example/x'}, extraArgs: ['--set=events-addr=https://other.example/x']}",
 			[]string{"extraArgs: --set=events-addr is already set by events.url"},
 		},

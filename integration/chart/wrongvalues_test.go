@@ -181,7 +181,7 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 			"rbac: {create: false, foreignFinalizers: true}",
 			[]string{"rbac.foreignFinalizers: has no effect"},
 		},
-		"generations without the token service": {
+		"generations ConfigMap without the token service": {
 			"tokenService: {generationsConfigMapName: a}",
 			[]string{"tokenService.generationsConfigMapName: has no effect"},
 		},
@@ -198,11 +198,11 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 			"extraEnv: [{name: POD_UID, value: a}]",
 			[]string{"extraEnv: POD_UID is already set"},
 		},
-		"extra argument for a flag with its own value": {
+		"extra argument for a flag that has a chart value": {
 			"extraArgs: [--location=registry.example/other]",
 			[]string{"extraArgs: --location is already set by location"},
 		},
-		"extra argument for a setting with its own value": {
+		"extra argument for a setting that has a chart value": {
 			"{git: {url: 'https://git.example/x', pollInterval: 1m}, extraArgs: [--set=git-poll-interval=2m]}",
 			[]string{"extraArgs: --set=git-poll-interval is already set by git.pollInterval"},
 		},
@@ -226,7 +226,7 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 			"topologySpreadConstraints: [{maxSkew: 1, whenUnsatisfiable: ScheduleAnyway}]",
 			[]string{"/topologySpreadConstraints/0", "topologyKey"},
 		},
-		"client address instead of a peer": {
+		"CIDR instead of a NetworkPolicy peer": {
 			"tokenService: {from: [{cidr: 10.0.0.0/8}]}",
 			[]string{"/tokenService/from/0", "'cidr'", notAllowed},
 		},

@@ -16,8 +16,8 @@ import (
 type Request struct {
 	// User is the user who sent the request. As is the user whom the request impersonated, or empty.
 	User, As string
-	// Verb, Group, Resource, Namespace and Name have the form of RBAC rules. Resource includes the subresource, such as
-	// pods/log.
+	// Verb, Group, Resource, Namespace and Name have the same values as in RBAC rules. Resource includes the
+	// subresource, such as pods/log.
 	Verb, Group, Resource, Namespace, Name string
 	// Allowed is false if authorization denied the request.
 	Allowed bool
@@ -57,7 +57,7 @@ func (c *Cluster) Requests() ([]Request, error) {
 func (c *Cluster) AllRequests() ([]Request, error) {
 	data, err := os.ReadFile(filepath.Join(c.place.Dir, auditLog))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // no audit log exists before the first request
+		return nil, nil // the API server creates the audit log at the first request
 	}
 	if err != nil {
 		return nil, err

@@ -29,9 +29,9 @@ type Options struct {
 	// Progress receives a line for each long step. It can be nil.
 	Progress io.Writer
 	// CRDs are file systems whose YAML files are installed and served before Start returns, such as charts.AgentCRDs or
-	// an os.DirFS. A cluster of a pool with CRDs has the CRDs of both charts.
+	// an os.DirFS. For the CRDs of one chart, a pool installs the CRDs of both charts.
 	CRDs []fs.FS
-	// Durable makes etcd sync its writes to disk. Benchmarks need it, tests do not.
+	// Durable makes etcd sync its writes to disk, which benchmarks require and tests do not.
 	Durable bool
 	// Measured runs the programs with Go's defaults for processors and garbage collection. Otherwise they use one
 	// processor and collect garbage less often.
@@ -48,7 +48,8 @@ type Cluster struct {
 	host  host
 }
 
-// host owns a cluster's programs. It is this process, a pool of this process, or the lender of the test run.
+// host owns a cluster's programs. A host is a server in this process, possibly one on loan from a pool, or a loan from
+// the lender of the test run.
 type host interface {
 	// addUser returns a kubeconfig of the user.
 	addUser(user lender.User) ([]byte, error)
@@ -68,7 +69,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return open(s.place(), s)
 }
 
-// open returns the cluster at a place. If it fails, it stops the cluster.
+// open connects to the running cluster at a place. After an error, it stops the cluster.
 func open(place lender.Place, host host) (*Cluster, error) {
 	config, err := place.Config()
 	if err != nil {

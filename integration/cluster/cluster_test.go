@@ -139,7 +139,7 @@ func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
 	awaitCurrent(t, c, dyn, "deployments", "broken")
 }
 
-func TestRestartedAPIServerKeepsItsClients(t *testing.T) {
+func TestClientsAndDataSurviveAPIServerRestart(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
 	c := lend(t, true)
 	ctx := t.Context()

@@ -25,7 +25,7 @@ func (s *server) freeze() error {
 	return nil
 }
 
-// thaw resumes the programs of a frozen cluster. It does not wait for them.
+// thaw resumes the programs of a frozen cluster. It does not wait until the API server is ready.
 func (s *server) thaw() error {
 	if !s.frozen {
 		return nil

@@ -17,10 +17,10 @@ func TestMeasuredProgramUsesGoDefaults(t *testing.T) {
 		measured  bool
 		want      []string
 	}{
-		{"not measured", "", false, []string{"GOGC=400", "GOMAXPROCS=1"}},
-		{"not measured, with settings", "50", false, []string{"GOGC=50", "GOMAXPROCS=50"}},
-		{"measured", "", true, []string{"GOGC=", "GOMAXPROCS="}},
-		{"measured, with settings", "50", true, []string{"GOGC=50", "GOMAXPROCS=50"}},
+		{"program that is not measured", "", false, []string{"GOGC=400", "GOMAXPROCS=1"}},
+		{"program that is not measured, GOGC and GOMAXPROCS set", "50", false, []string{"GOGC=50", "GOMAXPROCS=50"}},
+		{"measured program", "", true, []string{"GOGC=", "GOMAXPROCS="}},
+		{"measured program, GOGC and GOMAXPROCS set", "50", true, []string{"GOGC=50", "GOMAXPROCS=50"}},
 	} {
 		t.Setenv("GOGC", c.set)
 		t.Setenv("GOMAXPROCS", c.set)
@@ -42,7 +42,7 @@ func TestMeasuredProgramUsesGoDefaults(t *testing.T) {
 	}
 }
 
-func TestGarbageCollectionIsRareByDefault(t *testing.T) {
+func TestGOGCIs400UnlessSet(t *testing.T) {
 	t.Setenv("GOGC", "")
 	if got := CollectSeldom(); !slices.Equal(got, []string{"GOGC=400"}) {
 		t.Errorf("without GOGC: %v", got)

@@ -10,7 +10,7 @@ import (
 )
 
 // stages configures the status that kwok writes for workloads. Kwok ignores a workload with the annotation
-// kyma-pull.dev/simulate: broken, so that workload never becomes ready.
+// kyma-pull.dev/simulate: broken. Such a workload never becomes ready.
 //
 //go:embed stages.yaml
 var stages []byte

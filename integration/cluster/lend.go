@@ -22,9 +22,9 @@ type Lender struct {
 
 	mu        sync.Mutex // guards the fields below
 	borrowers map[net.Conn]bool
-	elsewhere int // API servers that borrowers started on their own
-	restarts  int // API servers that borrowers restarted
-	abandoned int // clusters of borrowers that disconnected without returning them
+	elsewhere int // number of API servers that borrowers started themselves
+	restarts  int // number of API server restarts by borrowers
+	abandoned int // number of clusters whose borrowers disconnected without Return
 }
 
 // NewLender returns a lender that writes errors to progress.
@@ -48,7 +48,7 @@ func (l *Lender) Serve(listener net.Listener) error {
 	}
 	l.mu.Lock()
 	for connection := range l.borrowers {
-		_ = connection.Close() // an error means that the borrower has disconnected
+		_ = connection.Close() // fails only if the borrower has already disconnected
 	}
 	l.mu.Unlock()
 	l.sessions.Wait()
@@ -60,7 +60,7 @@ func (l *Lender) serve(connection net.Conn) {
 	methods := rpc.NewServer()
 	if err := methods.RegisterName(lender.Service, s); err != nil {
 		fmt.Fprintf(l.progress, "lender: %v\n", err)
-		_ = connection.Close() // the borrower gets an error for its next call
+		_ = connection.Close() // makes the borrower's next RPC call fail
 		return
 	}
 	methods.ServeConn(connection)
@@ -104,14 +104,14 @@ type session struct {
 	server *server    // nil before Take and after Return
 }
 
-var errNoLoan = errors.New("no cluster is on loan on this connection")
+var errNoLoan = errors.New("this connection has not borrowed a cluster")
 
 // Take waits for a cluster and lends it to the borrower.
 func (s *session) Take(want lender.Want, place *lender.Place) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.server != nil {
-		return errors.New("a cluster is already on loan on this connection")
+		return errors.New("this connection has already borrowed a cluster")
 	}
 	taken, err := s.lender.pool.take(context.Background(), Options{
 		Workloads: want.Workloads, Progress: s.lender.progress, CRDs: []fs.FS{charts.PublisherCRDs}, Audit: Audited(),

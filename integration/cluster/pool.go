@@ -33,14 +33,14 @@ type Pool struct {
 // borrower can get a returned cluster instead.
 var startingAtOnce = runtime.NumCPU()
 
-// Audited returns the accounts of both programs. Every cluster of a pool records their requests, so tests with and
-// without recorded requests can share clusters.
+// Audited returns the usernames of kcp-publisher and skr-agent. Every pooled cluster writes their requests to its audit
+// log, so tests that read the audit log and tests that do not can share clusters.
 func Audited() []string {
 	return []string{"system:serviceaccount:kcp-system:kcp-publisher", "system:serviceaccount:kyma-system:skr-agent"}
 }
 
-// shared returns the options of a pooled cluster that satisfies the given options. The publisher's CRDs include the
-// agent's CRDs.
+// shared widens options so that more tests can use the same pooled cluster. It replaces the agent's CRDs with the
+// publisher's CRDs, which include them, and audits the publisher and the agent.
 func shared(options Options) Options {
 	ofChart := func(system fs.FS) bool { return system == charts.PublisherCRDs || system == charts.AgentCRDs }
 	if len(options.CRDs) > 0 &&
@@ -143,7 +143,7 @@ func (p *Pool) start(ctx context.Context, options Options) (*server, error) {
 	return s, nil
 }
 
-// change changes the pool and wakes the waiting borrowers.
+// change calls how under the pool's lock and then wakes the borrowers that wait for a cluster.
 func (p *Pool) change(how func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +175,8 @@ func (p *Pool) find(options Options) *server {
 	return s
 }
 
-// giveBack restores a returned cluster and freezes it, or stops it if that fails.
+// giveBack restores the initial state of a returned cluster and suspends its programs. If that fails, it stops the
+// cluster.
 func (p *Pool) giveBack(s *server) error {
 	if err := s.renew(); err != nil {
 		fmt.Fprintf(s.progress(), "cluster: not lent again: %v\n", err)

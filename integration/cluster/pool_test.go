@@ -290,9 +290,9 @@ func TestAllChartsShareOneClusterType(t *testing.T) {
 		}
 	}
 	for name, options := range map[string]Options{
-		"cluster without CRDs":                 {},
-		"cluster with CRDs of another project": {CRDs: []fs.FS{charts.AgentCRDs, os.DirFS("testdata")}},
-		"cluster that records other users":     {CRDs: []fs.FS{charts.AgentCRDs}, Audit: []string{"auditor"}},
+		"cluster without CRDs":                         {},
+		"cluster with CRDs of another project":         {CRDs: []fs.FS{charts.AgentCRDs, os.DirFS("testdata")}},
+		"cluster that records requests of other users": {CRDs: []fs.FS{charts.AgentCRDs}, Audit: []string{"auditor"}},
 	} {
 		if lendable(shared(options)) {
 			t.Errorf("%s: lendable returned true, want false", name)

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// reap waits on a pipe that only this process holds. A word on the pipe means that the cluster was stopped. If the pipe
-// closes without a word, this process was killed by Ctrl-C or a test's time limit, and its children would run forever.
+// reap is the reaper's shell script. It reads from a pipe to which only this process can write. This process writes a
+// line after it has stopped the cluster. If the pipe closes without a line, this process was killed by Ctrl-C or a test
+// timeout, and the script kills the programs that it left running.
 const reap = `
 if read -r word; then exit 0; fi
 for file in "$1"/*.pid; do
@@ -44,9 +45,9 @@ func startReaper(dir string) (*reaper, error) {
 	return &reaper{dir: dir, cmd: cmd, pipe: pipe}, nil
 }
 
-// watch returns a script to run in place of a program. The script records its process id for the reaper and then
-// becomes the program. Use watch for programs that another package starts, and record for programs that this package
-// starts.
+// watch returns the path of a wrapper script to run in place of a program. The script records its process ID for the
+// reaper and then executes the program. Use watch for programs that another package starts, and record for programs
+// that this package starts.
 func (r *reaper) watch(program string, measured bool) (string, error) {
 	name := filepath.Base(program)
 	set := ""
@@ -58,15 +59,15 @@ func (r *reaper) watch(program string, measured bool) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	// A concurrently forked process would inherit the script open for writing, and the script could not run.
+	// A process that is forked during the write would inherit the open file, and executing the script would fail.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return path, os.WriteFile(path, []byte(script), 0o700)
 }
 
-// settings returns the additional environment variables of a program. A program that is not measured collects garbage
-// less often and uses one processor. Waking more processors for many small tasks costs a tenth of its CPU time.
-// Variables of this process take precedence.
+// settings returns the environment variables that reduce a program's CPU time in tests: less frequent garbage
+// collection, and one processor instead of all, which saves a tenth of the CPU time. It returns none for a measured
+// program, and omits variables that are set in this process.
 func settings(measured bool) []string {
 	if measured {
 		return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // The program sleeps first, because a program can start late on a busy machine.
-func TestReaperRecordsKwokUntilStop(t *testing.T) {
+func TestReaperRecordsKwokProcessUntilItStops(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "kwok")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 60\n"), 0o700); err != nil {
 		t.Fatal(err)

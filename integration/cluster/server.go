@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
-// server is the programs of a cluster, owned by this process.
+// server contains the programs of a cluster that run as children of this process.
 type server struct {
 	options    Options
 	programs   assets.Assets
@@ -196,7 +196,7 @@ func (s *server) resume() error {
 
 // stop stops the programs and removes their data.
 func (s *server) stop() error {
-	problems := []error{s.thaw()} // a suspended program ignores the signal to end
+	problems := []error{s.thaw()} // resume the suspended programs, which ignore SIGTERM
 	if s.kwok != nil {
 		problems = append(problems, s.kwok.stop())
 	}

@@ -70,7 +70,7 @@ func run(ctx context.Context, absolute string, exit bool, record string) (err er
 	return nil
 }
 
-// picture returns the recording of a successful demo.
+// picture returns the steps and the final output of a successful demo as a Recording.
 func picture(all []step, result string) recording.Recording {
 	r := recording.Recording{
 		Title: "make demo: a control plane and two runtimes install, upgrade and repair a module, and refuse a " +
@@ -83,7 +83,7 @@ func picture(all []step, result string) recording.Recording {
 	return r
 }
 
-// closing returns the text at the end, with commands to inspect the fleet.
+// closing returns the last text of the demo, which lists commands to inspect the fleet.
 func closing(publisher, page string) string {
 	return fmt.Sprintf(`
 It all keeps running. Look around:

@@ -25,16 +25,16 @@ func (s *story) servePage(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if err := page.Start(); err != nil {
-		return "", fmt.Errorf("start the page of the fleet: %w", err)
+		return "", fmt.Errorf("start the fleet UI: %w", err)
 	}
 	lines := bufio.NewReader(stdout)
 	line, err := lines.ReadString('\n')
 	if err != nil {
-		return "", fmt.Errorf("the page of the fleet did not start: %w: see %s", err, log.Name())
+		return "", fmt.Errorf("the fleet UI did not start: %w: see %s", err, log.Name())
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, lines)
-		_ = page.Wait() // the page is killed when the demo ends
+		_ = page.Wait() // returns an error, because ctx kills the UI when the demo ends
 		_ = log.Close()
 	}()
 	return strings.TrimSpace(line), nil

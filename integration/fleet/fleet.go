@@ -36,31 +36,31 @@ type Options struct {
 	Dir string
 	// Progress receives a line for each long operation.
 	Progress io.Writer
-	// Validity is the validity of bundles, 0 for the publisher's default.
+	// Validity is how long a bundle is valid, 0 for the publisher's default.
 	Validity time.Duration
 	// Silence is the time without a report after which the publisher marks a runtime as silent, 0 for the publisher's
 	// default.
 	Silence time.Duration
 	// Durable makes the control plane's etcd sync its writes. The etcd of a runtime never syncs.
 	Durable bool
-	// Measured keeps Go's defaults for the processes of programs and clusters, and turns off the recording of requests.
-	// Without Measured, the processes collect garbage less often, and each process of a cluster uses one processor.
+	// Measured runs all processes with Go's default settings and without audit logs, for realistic measurements.
+	// Without Measured, all processes collect garbage less often, and each process of a cluster uses one processor.
 	Measured bool
 	// Secured makes the registry use TLS and passwords. Each program has its own password.
 	Secured bool
 	// Tokens makes the registry use TLS and tokens of `kcp-publisher token-service`. Each program can access only its
 	// own repositories.
 	Tokens bool
-	// LeaderElect enables leader election, which both programs use by default. The Lease of a killed program blocks its
-	// successor until it expires, and most scenarios do not wait for that.
+	// LeaderElect enables leader election, which kcp-publisher and skr-agent use by default. The Lease of a killed
+	// program blocks its successor until it expires, and most scenarios do not wait for that.
 	LeaderElect bool
-	// SingleCluster makes workloads ready in the control plane's own cluster, for AddSingle.
+	// SingleCluster makes the modules' workloads ready in the control plane's cluster too, which AddSingle requires.
 	SingleCluster bool
-	// Patience is the time limit for a module to reach a state, 0 for Generous.
+	// Patience is how long UntilState and UntilGone wait for a module, 0 for Generous.
 	Patience time.Duration
-	// Links gives each runtime's agent its own link to the registry (Runtime.Link). Some grounds always provide links.
-	// On this machine, Links cannot be combined with Secured or Tokens, because clients send their passwords only to
-	// the registry's own address.
+	// Links gives each runtime's agent its own link to the registry (see Runtime.Link). A Ground that implements Linked
+	// can always provide links. On this machine, Links cannot be combined with Secured or Tokens, because clients send
+	// their passwords only to the registry's own address.
 	Links bool
 	// Ground is the infrastructure that runs the fleet, nil for processes on this machine.
 	Ground Ground
@@ -91,19 +91,19 @@ type Options struct {
 	Clusters *cluster.Pool
 	// Programs are the programs to run. The zero value builds them from this checkout.
 	Programs Binaries
-	// Account creates the programs' accounts instead of PublisherRights and AgentRights. It can be nil.
+	// Account creates the programs' accounts. If it is nil, PublisherRights and AgentRights define their permissions.
 	Account Account
 }
 
 // Fleet is a control plane with its registry and runtimes.
 type Fleet struct {
-	// Registry is the registry in this process, nil if the ground runs the registry elsewhere.
+	// Registry is the registry if it runs in this process, otherwise nil.
 	Registry *registry.Registry
 	// Control is a client of the control plane with all permissions.
 	Control client.Client
-	// Place is the store of the bundles, with the permissions of the registry's owner.
+	// Place is the registry path of the bundles and reports, with permission to read and write all of its repositories.
 	Place store.Store
-	// Modules is the store of the components.
+	// Modules is the registry path of the OCM components of modules.
 	Modules    store.Store
 	Registries *store.Registries
 	Dir        string
@@ -283,7 +283,7 @@ func (f *Fleet) Offer(ctx context.Context, versions ...sample.Version) error {
 			return err
 		}
 		if err := f.Control.Create(ctx, v.Template()); err != nil {
-			return fmt.Errorf("offer %s %s: %w", v.Module, v.Version, err)
+			return fmt.Errorf("create the ModuleTemplate of %s %s: %w", v.Module, v.Version, err)
 		}
 	}
 	return nil
@@ -303,7 +303,7 @@ func (f *Fleet) Release(ctx context.Context, module, component string, channels 
 			return err
 		}
 		have.Spec = want.Spec
-		return f.Control.Update(ctx, have) // only the publisher writes the status
+		return f.Control.Update(ctx, have) // leaves the status, which the publisher owns
 	})
 }
 
@@ -370,8 +370,8 @@ func copyFile(from, to string) error {
 // not slow down a test whose condition becomes true.
 const Generous = 3 * time.Minute
 
-// Until waits until a condition is true. The error contains the description of the condition and the last observed
-// state. Until cannot interrupt seen, so seen must not block forever. Requests of the fleet's clients have timeouts.
+// Until calls seen until it returns true. If the limit expires first, the error contains what and the last state from
+// seen. Until cannot interrupt a call, so seen must not block forever. The requests of the fleet's clients time out.
 func Until(ctx context.Context, limit time.Duration, what string, seen func() (bool, string)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -388,7 +388,8 @@ func Until(ctx context.Context, limit time.Duration, what string, seen func() (b
 	}
 }
 
-// Until increases the interval between checks, because the checks of many scenarios take CPU time from the programs.
+// Until increases the pause between two calls of seen, because frequent checks in many scenarios take CPU time from the
+// programs under test.
 const (
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 300 * time.Millisecond

@@ -10,9 +10,9 @@ import (
 // Ground is the infrastructure of a fleet: processes with API servers on this machine (the default), or pods in kind
 // clusters. Scenarios are the same on both.
 type Ground interface {
-	// Registry starts the registry. The fleet already has its keys.
+	// Registry starts the registry. The caller has already created the keys of the fleet.
 	Registry(ctx context.Context, f *Fleet) (Endpoint, error)
-	// Cluster starts a cluster, the control plane's or a runtime's.
+	// Cluster starts the control plane's cluster if control is true, or else the cluster of runtime name.
 	Cluster(ctx context.Context, f *Fleet, name string, control bool) (Cluster, error)
 	// Publisher runs `kcp-publisher run`. The flags do not contain addresses, which the ground adds.
 	Publisher(f *Fleet, flags []string) (Program, error)
@@ -21,7 +21,7 @@ type Ground interface {
 	// CutRegistry disconnects the registry from the network. HealRegistry connects it again with its data.
 	CutRegistry() error
 	HealRegistry() error
-	// Close removes everything that the ground created besides clusters and programs.
+	// Close removes everything that the ground created except clusters and programs, which the fleet stops itself.
 	Close() error
 }
 
@@ -29,7 +29,7 @@ type Ground interface {
 type Endpoint struct {
 	// Host is the name and port of the registry for the fleet's programs.
 	Host string
-	// OwnerHost is a host of the same repositories for this process, with the permissions of Owner.
+	// OwnerHost is the host through which this process accesses the same repositories with the credentials in Owner.
 	OwnerHost string
 	Owner     *store.Registries
 	// Modules is the store of components, with the permissions of a module team.
@@ -69,8 +69,8 @@ type Link interface {
 	Impair(ctx context.Context) (string, error)
 	// Heal ends Cut and Impair.
 	Heal(ctx context.Context) error
-	// Dropped returns the number of packets, or of data pieces and connections, that the link has dropped since the
-	// last Cut or Impair.
+	// Dropped returns how much the link has dropped since the last Cut or Impair. The unit depends on the Link: network
+	// packets, or chunks of data and connections.
 	Dropped(ctx context.Context) (int, error)
 }
 

@@ -135,7 +135,8 @@ func run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Use sets the binaries of programs that start from now on. It does not change a binary whose path is empty.
+// Use replaces the publisher and agent binaries for later starts. An empty path in programs leaves that binary
+// unchanged.
 func (f *Fleet) Use(programs Binaries) {
 	f.binaries = Binaries{
 		Publisher: cmp.Or(programs.Publisher, f.binaries.Publisher), Agent: cmp.Or(programs.Agent, f.binaries.Agent),

@@ -26,7 +26,7 @@ type local struct {
 func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 	if f.options.Links && (f.options.Secured || f.options.Tokens) {
 		return Endpoint{},
-			errors.New("a local link needs a registry without passwords: set either Links, or Secured or Tokens")
+			errors.New("a local link needs a registry without passwords: set Links without Secured and Tokens")
 	}
 	if f.options.Tokens {
 		endpoint, err := f.startRegistryWithTokens(ctx)
@@ -90,7 +90,7 @@ func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (
 // clusterOptions returns the options of the control plane's or a runtime's cluster.
 func (f *Fleet) clusterOptions(control bool) cluster.Options {
 	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Measured: f.options.Measured}
-	if !f.options.Measured { // an audit log would add load that the measurement must not contain
+	if !f.options.Measured { // an audit log would distort the measurement
 		options.Audit = cluster.Audited()
 	}
 	switch {
@@ -111,7 +111,7 @@ func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
 		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect)}
 	if own, err := Build(); err != nil {
 		return nil, err
-	} else if !f.options.RestrictSettings && own.Publisher == f.binaries.Publisher { // older publishers lack the flag
+	} else if !f.options.RestrictSettings && own.Publisher == f.binaries.Publisher { // older builds lack the flag
 		args = append(args, "--trust-kyma-authors")
 	}
 	args = append(append(args, f.RegistryFlags("publisher")...), flags...)
@@ -148,8 +148,8 @@ func (f *Fleet) environment() []string {
 	return cluster.CollectSeldom()
 }
 
-// through returns the flags that make an agent read bundles and content only through its link. Its enrollment contains
-// the registry's own address.
+// through returns flags that make an agent access the registry only through the runtime's link. They override the
+// registry's own address in the agent's enrollment.
 func (l *local) through(r *Runtime) ([]string, error) {
 	registry := r.fleet.endpoint.Host
 	if l.links[r.ID] == nil {

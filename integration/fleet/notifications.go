@@ -10,7 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// Notifications are the addresses at which a registry notifies the publisher, and the publisher its agents.
+// Notifications contains the addresses for push notifications from the registry to the publisher, and from the
+// publisher to the agents.
 type Notifications struct {
 	// Receiver is the HOST:PORT at which the publisher receives the registry's notifications. Agents is the HOST:PORT
 	// at which agents receive the publisher's notifications.

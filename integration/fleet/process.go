@@ -21,14 +21,16 @@ type Command struct {
 	Env []string
 	// Log is the file to which the output is appended.
 	Log string
-	// Restart starts the program again when it ends by itself, for example after a lost lease, as a Deployment does.
+	// Restart starts the program again if it exits by itself, for example after it loses its Lease. A Deployment does
+	// the same.
 	Restart bool
 }
 
 // restartPause is the time before a Process starts a program again.
 const restartPause = time.Second
 
-// Process is a program of the project that runs as a separate process with the command line of its users.
+// Process is a program that runs as a separate process, such as kcp-publisher, with the command line that a user would
+// type.
 type Process struct {
 	command Command
 	stop    chan struct{} // closed by Stop and Kill

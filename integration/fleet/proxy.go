@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Limits of an impaired link. Weaker values would have little effect, and stronger values would make a pull of about
-// ten requests almost impossible.
+// Values of an impaired or slow link. Milder values would have little effect. With harsher values, a pull of about ten
+// requests would almost never succeed.
 const (
 	chunkBytes   = 16 << 10
 	lossOneIn    = 20
@@ -22,11 +22,11 @@ const (
 	bytesASecond = 1_000_000 / 8
 )
 
-// Proxy is a link on this machine. It replaces the registry of an agent, or the API server of a program, and forwards
-// data piece by piece.
+// Proxy is a TCP proxy on this machine that implements Link. A program connects to the proxy instead of the registry or
+// the API server, and the proxy forwards the data in chunks.
 //
-// A cut link keeps the data until it is healed, like TCP with retransmitted packets. The agent gets no response from
-// the registry, and its requests fail only after its own timeout.
+// After Cut, the proxy delays all data until Heal, as TCP does when it retransmits lost packets. The program gets no
+// response, and its requests fail only after its own timeout.
 type Proxy struct {
 	listener net.Listener
 	to       string
@@ -36,7 +36,7 @@ type Proxy struct {
 	impaired  bool
 	slow      bool
 	resetting bool
-	open      map[net.Conn]bool // open connections; true if the connection's traffic is dropped
+	open      map[net.Conn]bool // open connections; the value is true after Forget
 	dropped   int
 }
 
@@ -51,7 +51,7 @@ func StartProxy(to string) (*Proxy, error) {
 	return p, nil
 }
 
-// Host returns the address of this side of the link.
+// Host returns the address on which the proxy listens.
 func (p *Proxy) Host() string { return p.listener.Addr().String() }
 
 func (p *Proxy) serve() {
@@ -119,7 +119,7 @@ func reset(connections ...net.Conn) {
 	}
 }
 
-// carry copies data from one side to the other until either side closes, and then closes both.
+// carry copies data between two connections until one of them closes, and then closes the other one.
 func (p *Proxy) carry(to, from net.Conn) {
 	defer to.Close()
 	defer from.Close()
@@ -138,7 +138,7 @@ func (p *Proxy) carry(to, from net.Conn) {
 	}
 }
 
-// silent reports whether data from a connection is dropped.
+// silent reports whether Forget was called while the connection was open. If so, it counts a chunk as dropped.
 func (p *Proxy) silent(from net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,7 +202,7 @@ func (p *Proxy) Cut(context.Context) error {
 	return nil
 }
 
-// Impair delays every piece of data, and drops some together with their connections.
+// Impair delays every chunk of data. It drops some chunks at random and closes their connections.
 func (p *Proxy) Impair(ctx context.Context) (string, error) {
 	if err := p.Heal(ctx); err != nil {
 		return "", err
@@ -214,7 +214,7 @@ func (p *Proxy) Impair(ctx context.Context) (string, error) {
 		bytesASecond*8/1000, chunkDelay, lossOneIn), nil
 }
 
-// Slow delays every piece of data and does not drop data.
+// Slow delays every chunk of data and drops none.
 func (p *Proxy) Slow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,7 +250,7 @@ func (p *Proxy) Heal(context.Context) error {
 	return nil
 }
 
-// Dropped returns the number of data pieces and new connections that were lost, or delayed by a cut.
+// Dropped returns the number of chunks and new connections that were dropped, or delayed by Cut.
 func (p *Proxy) Dropped(context.Context) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

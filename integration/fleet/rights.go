@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// account is the ServiceAccount of a program, with the chart that contains its permissions.
+// account names the ServiceAccount of a program and the chart that defines its permissions.
 type account struct{ namespace, name, chart string }
 
 var (
@@ -30,8 +30,8 @@ var (
 
 func (a account) user() string { return "system:serviceaccount:" + a.namespace + ":" + a.name }
 
-// confine writes the kubeconfig of a program. The program runs as its ServiceAccount with the permissions in the files,
-// or as admin without files.
+// confine writes the kubeconfig of a program's ServiceAccount and applies the RBAC files with its permissions. Without
+// files, it writes an admin kubeconfig.
 func confine(
 	ctx context.Context, c *cluster.Cluster, admin client.Client, kubeconfig string, as account, files []string,
 ) error {
@@ -83,8 +83,8 @@ func chartObjects(path ...string) (objects []*unstructured.Unstructured, err err
 	}
 }
 
-// Rights is the result of comparing the permissions in a chart with the requests of a program. Lacked contains the
-// permissions of denied requests, and Unused the permissions that no request needed. The format is VERB RESOURCE.GROUP
+// Rights compares the permissions in a chart with the requests of a program. Lacked lists the missing permissions of
+// denied requests. Unused lists the permissions in the chart that no request used. The format is VERB RESOURCE.GROUP
 // NAME; entries of Lacked also contain the namespace.
 type Rights struct{ Lacked, Unused []string }
 
@@ -93,7 +93,8 @@ func (f *Fleet) PublisherRights() (Rights, error) {
 	return compare(f.kcp, publisherAccount, f.options.PublisherRights)
 }
 
-// AgentRights compares the agent's permissions in the runtime with its requests, except impersonated ones.
+// AgentRights compares the agent's permissions in the runtime with its requests, except requests that impersonate
+// another account.
 func (r *Runtime) AgentRights() (Rights, error) {
 	return compare(r.cluster, agentAccount, r.fleet.options.AgentRights)
 }

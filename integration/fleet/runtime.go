@@ -44,8 +44,8 @@ func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...s
 	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
 }
 
-// AddCarried adds an air-gapped runtime with its own location. Tests must carry bundles to that location, and reports
-// back to the fleet's registry.
+// AddCarried adds an air-gapped runtime whose agent uses a separate registry location. Tests must copy bundles to that
+// location, and reports back to the fleet's registry.
 func (f *Fleet) AddCarried(
 	ctx context.Context, id, channel, location string, agentFlags []string, modules ...string,
 ) (*Runtime, error) {
@@ -208,7 +208,7 @@ func (r *Runtime) CrashAgent() error {
 	return r.StartAgent()
 }
 
-// Kyma returns the runtime's own Kyma.
+// Kyma returns the Kyma in the runtime's cluster. See Record for the control plane's Kyma of the runtime.
 func (r *Runtime) Kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -222,7 +222,7 @@ func (r *Runtime) Record(ctx context.Context) (*v1beta2.Kyma, error) {
 	return kyma, err
 }
 
-// EditKyma changes the runtime's own Kyma like the runtime's admin.
+// EditKyma changes the Kyma in the runtime's cluster, as the runtime's admin would.
 func (r *Runtime) EditKyma(ctx context.Context, edit func(*v1beta2.KymaSpec)) error {
 	kyma, err := r.Kyma(ctx)
 	if err != nil {
@@ -233,7 +233,7 @@ func (r *Runtime) EditKyma(ctx context.Context, edit func(*v1beta2.KymaSpec)) er
 	return r.API.Patch(ctx, kyma, client.MergeFrom(before))
 }
 
-// WantAgent sets the agent image in the runtime's bundle.
+// WantAgent annotates the runtime's Kyma in the control plane with the agent image that the bundle must contain.
 func (r *Runtime) WantAgent(ctx context.Context, image string) error {
 	record, err := r.Record(ctx)
 	if err != nil {
@@ -262,7 +262,7 @@ func (r *Runtime) Put(ctx context.Context, manifest bundle.Blob) error {
 	return store.PushManifest(ctx, repository, manifest, bundle.TagDesired)
 }
 
-// UntilState waits until the control plane shows a module of the runtime with a version and state.
+// UntilState waits until the runtime's Kyma in the control plane shows the version and state of the module.
 func (r *Runtime) UntilState(ctx context.Context, module, version string, state v1beta2.State) error {
 	err := Until(ctx, r.fleet.options.Patience,
 		fmt.Sprintf("%s shows %s %s as %s in the control plane", r.ID, module, version, state), func() (bool, string) {

@@ -13,7 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelShare identifies the share that a Kyma belongs to. The ModuleReleaseMetas of a share select it.
+// labelShare is the label of a Kyma with the name of its share. The ModuleReleaseMetas of a share select Kymas by this
+// label.
 const labelShare = "fleet.test/share"
 
 // Share returns a share of the fleet. Several users can work on one fleet at the same time, each with a share. A share
@@ -28,7 +29,7 @@ func (f *Fleet) Share(name string) *Fleet {
 	return &share
 }
 
-// Own returns the name of a control plane object in this share. In a fleet without shares, this is the given name.
+// Own appends the name of the share to the name of a control plane object. Outside a share, it returns name unchanged.
 func (f *Fleet) Own(name string) string {
 	if f.share == "" {
 		return name
@@ -42,7 +43,7 @@ func (r *Runtime) Own(name string) string { return r.fleet.Own(name) }
 // Own returns the name that an object in the control plane has in the runtime's share.
 func (s *Simulated) Own(name string) string { return s.fleet.Own(name) }
 
-// label marks a Kyma as one of this share.
+// label adds the label of this share to a Kyma.
 func (f *Fleet) label(kyma *v1beta2.Kyma) {
 	if f.share != "" {
 		metav1.SetMetaDataLabel(&kyma.ObjectMeta, labelShare, f.share)
@@ -57,7 +58,7 @@ func (f *Fleet) audience() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{labelShare: f.share}}
 }
 
-// closeUsers ends the runtimes of this share or fleet.
+// closeUsers stops all real and simulated runtimes of this share or fleet.
 func (f *Fleet) closeUsers() error {
 	var problems []error
 	for _, s := range f.simulated {

@@ -102,8 +102,8 @@ func (s *Simulated) enroll(ctx context.Context) error {
 	return err
 }
 
-// Enrolled reports whether the runtime has applied a bundle that contains its key. Until then, only its token proves
-// its identity.
+// Enrolled reports whether the runtime has applied a bundle that contains the runtime's public key. Until then, the
+// publisher identifies the runtime only by its enrollment token.
 func (s *Simulated) Enrolled() (enrolled bool) {
 	s.set(func() { enrolled = s.current != nil && s.current.Statement.Predicate.Audience.KeyThumbprint != "" })
 	return enrolled
@@ -115,7 +115,7 @@ func (s *Simulated) GoAway() { s.set(func() { s.away = true }) }
 // ComeBack connects the runtime again.
 func (s *Simulated) ComeBack() { s.set(func() { s.away = false }) }
 
-// BreakWith makes every module with this version fail.
+// BreakWith makes the runtime report state Error for every module with this version.
 func (s *Simulated) BreakWith(version string) { s.set(func() { s.breaks[version] = true }) }
 
 // Measure makes the agent report this outcome for every check. Without Measure, every check is Passed.
@@ -126,8 +126,8 @@ func (s *Simulated) Measure(outcome v1beta2.CheckOutcome) {
 // Understand makes the agent report that it supports only these bundle features.
 func (s *Simulated) Understand(features ...bundle.Feature) { s.set(func() { s.features = features }) }
 
-// Edit changes the runtime's own Kyma like the runtime's admin. The Kyma exists after the runtime has followed a
-// bundle.
+// Edit changes the Kyma in the runtime, as the runtime's admin would. It fails until the runtime has applied its first
+// bundle, which creates the Kyma.
 func (s *Simulated) Edit(edit func(*v1beta2.KymaSpec)) error {
 	err := fmt.Errorf("%s has no Kyma yet", s.ID)
 	s.set(func() {
@@ -143,7 +143,7 @@ func (s *Simulated) Edit(edit func(*v1beta2.KymaSpec)) error {
 	return err
 }
 
-// All returns the installed modules with their versions.
+// All returns the versions of the installed modules by module name.
 func (s *Simulated) All() map[string]string {
 	all := map[string]string{}
 	s.set(func() {
@@ -184,7 +184,7 @@ func (s *Simulated) Bundle() (sequence int64, d digest.Digest, followed int) {
 	return s.current.Statement.Predicate.Sequence, s.current.Digest, s.bundles
 }
 
-// Settings returns the settings of the current bundle.
+// Settings returns the settings of the bundle that the runtime has applied.
 func (s *Simulated) Settings() (settings bundle.Settings) {
 	s.set(func() {
 		if s.current != nil {
@@ -341,7 +341,7 @@ func (s *Simulated) facts() (bundle.Report, error) {
 	p := s.current.Statement.Predicate
 	r.Observed = &bundle.Observed{Epoch: p.Epoch, Sequence: p.Sequence, Digest: s.current.Digest}
 	if p.Deleting {
-		return r, nil // the Kyma was deleted
+		return r, nil // the runtime no longer has a Kyma
 	}
 	r.Kyma = &bundle.ReportedKyma{Spec: s.current.State.Kyma.Spec, Generation: 1 + s.edits, State: v1beta2.StateReady}
 	if s.own != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// Users of the token service that are not runtimes.
+// Names of the users for which the token service issues tokens besides the runtimes.
 const (
 	userPublisher = "_publisher"
 	userModules   = "_modules"
@@ -29,7 +29,7 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 		registry.Options{TLS: true, KeySet: filepath.Join(f.Keys(), "registry.jwks.json")}); err != nil {
 		return Endpoint{}, err
 	}
-	f.endpoint.Host = f.Registry.Host() // the location in the token service's flags
+	f.endpoint.Host = f.Registry.Host() // f.Location(), a flag of the token service, needs the host
 	if err := os.WriteFile(filepath.Join(f.Dir, "ca.pem"), f.Registry.CA(), 0o600); err != nil {
 		return Endpoint{}, err
 	}
@@ -72,7 +72,7 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 	}, err
 }
 
-// listening returns the address in the token service's first line.
+// listening returns the address that the token service logs when it starts, or "" if the log does not contain it yet.
 func listening(log string) string {
 	for line := range strings.Lines(log) {
 		var started struct {
@@ -103,7 +103,8 @@ func (f *Fleet) registriesOf(user string) (*store.Registries, error) {
 	return store.NewRegistries(store.Access{NoRetry: true, DockerConfig: config, CA: f.Registry.CA()})
 }
 
-// Generations is the file with the lowest password generations that the token service accepts.
+// Generations returns the path of the file with the lowest password generation of each user that the token service
+// accepts.
 func (f *Fleet) Generations() string { return filepath.Join(f.Dir, "generations.yaml") }
 
 // CheckRegistry runs `kcp-publisher registry check` with the credentials of two runtimes, and returns the output and

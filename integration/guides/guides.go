@@ -1,8 +1,8 @@
 // Package guides reads the shell blocks of the documentation, so that tests run the commands that operators copy.
 //
 // The first line of a block contains instructions for tests: "```sh test=NAME" sets the block's name. "check" marks a
-// block that fails until an earlier command has taken effect. "others" marks a block that does not apply to the fleet
-// that the page's other blocks use.
+// block that fails until an earlier command has taken effect, so tests repeat it. "others" marks a block that needs
+// another fleet than the page's other blocks, so a separate test runs it or no test does.
 package guides
 
 import (
@@ -18,14 +18,14 @@ type Block struct {
 	Section string
 	// Name is the value of "test=", or empty.
 	Name string
-	// Check and Others are true if the first line has these words.
+	// Check and Others are true if the first line contains the words "check" and "others".
 	Check, Others bool
 	Script        string
 }
 
 var line = regexp.MustCompile("(?ms)^## ([^\n]+)$|^ *```sh([^\n]*)\n(.*?)^ *```$")
 
-// Read returns the shell blocks of the page at a path, in their order.
+// Read returns the shell blocks of the page at a path, in the order of the page.
 func Read(path string) ([]Block, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -69,7 +69,7 @@ func parse(page string) ([]Block, error) {
 	return blocks, nil
 }
 
-// Named returns the blocks with a name, in their order.
+// Named returns the blocks whose Name is name, in the order of the page.
 func Named(blocks []Block, name string) []Block {
 	var all []Block
 	for _, b := range blocks {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestBlocksAreParsedWithTheirFirstLines(t *testing.T) {
+func TestCodeBlocksAreParsedWithSectionAndTestName(t *testing.T) {
 	page := strings.ReplaceAll(`# Title
 
 '''sh

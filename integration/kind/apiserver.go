@@ -41,7 +41,8 @@ func (g *Ground) StartAPIServer(ctx context.Context, cluster string) error {
 	})
 }
 
-// Containers returns the ids of a program's running containers from its node, without an API server.
+// Containers returns the IDs of a program's running containers. It queries containerd on the node, so it works while
+// the API server is stopped.
 func (g *Ground) Containers(ctx context.Context, program fleet.Program) ([]string, error) {
 	p, err := inPod(program)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Folders on the node of an air-gapped runtime.
+// Folders on the node of an air-gapped runtime, which the agent's pod mounts as Carried and Layout.
 const (
 	nodeCarried = "/var/lib/kyma-pull/carried"
 	nodeLayout  = "/var/lib/kyma-pull/layout"
 )
 
-// Folders in the pod of an air-gapped runtime's agent. Carried receives files, and Layout is the OCI layout of the
-// imported content.
+// Folders in the agent's pod of an air-gapped runtime. Carried contains the bundle files that Ground.Carry copies.
+// Layout is the OCI layout into which the agent imports them.
 const (
 	Carried = "/carried"
 	Layout  = "/layout"
@@ -45,7 +45,8 @@ func volumes(ctx context.Context, c *cluster) (map[string]any, error) {
 	}, nil
 }
 
-// Export writes a runtime's bundle into a file, as a user in the registry's network does, and returns the path.
+// Export runs `kcp-publisher export` in the registry's network and returns the path of the file with the runtime's
+// bundle.
 func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (string, error) {
 	g.exports++
 	name := fmt.Sprintf("%s-%d.tar", runtime, g.exports)
@@ -59,7 +60,7 @@ func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (st
 // Carry copies a file to an air-gapped runtime.
 func (g *Ground) Carry(ctx context.Context, runtime, path string) error {
 	c := g.clusters[runtime]
-	// The agent can read the folder at any time, so rename the file only when it is complete.
+	// The agent can read the folder at any time, so copy the file under a temporary name and rename the complete file.
 	arriving := filepath.Join(nodeCarried, "arriving")
 	if _, err := docker(ctx, "cp", path, c.node()+":"+arriving); err != nil {
 		return err
@@ -68,7 +69,7 @@ func (g *Ground) Carry(ctx context.Context, runtime, path string) error {
 	return err
 }
 
-// Report carries the runtime's newest report to the control plane's registry.
+// Report copies the newest report of an air-gapped runtime to the fleet's registry.
 func (g *Ground) Report(ctx context.Context, f *fleet.Fleet, runtime string) error {
 	layout := filepath.Join(g.options.Dir, runtime+"-layout")
 	if err := os.RemoveAll(layout); err != nil {
@@ -89,8 +90,8 @@ func (g *Ground) Report(ctx context.Context, f *fleet.Fleet, runtime string) err
 	return nil
 }
 
-// Reaches reports whether a cluster's node can connect to the registry's address. It uses the address, because a
-// separate network does not resolve the registry's name. It returns only errors other than a failed connection.
+// Reaches reports whether a cluster's node can connect to the registry's IP address. The node of an air-gapped runtime
+// cannot resolve the registry's name. A failed connection is not an error.
 func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
 	registry, err := address(ctx, registryContainer)
 	if err != nil {
@@ -105,7 +106,8 @@ func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
 	return err == nil, err
 }
 
-// unconnected are curl's exit codes for a refused connection and for a timeout, which `docker exec` returns.
+// unconnected contains curl's exit codes for a refused connection and for a timeout. `docker exec` exits with the same
+// code as curl.
 //
 // Source: curl(1), EXIT CODES.
 var unconnected = []int{7, 28}

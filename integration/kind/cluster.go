@@ -61,10 +61,10 @@ func (c *cluster) ready(ctx context.Context) error {
 	}
 }
 
-// node returns the container of the cluster's only node.
+// node returns the name of the container that is the cluster's only node.
 func (c *cluster) node() string { return c.name + "-control-plane" }
 
-// kubectl runs the node's kubectl as admin, so this machine does not need kubectl.
+// kubectl runs kubectl in the node with admin permissions, so this machine does not need kubectl.
 func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.inNode(ctx, append([]string{"kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"}, args...)...)
 }
@@ -89,7 +89,7 @@ func (c *cluster) load(ctx context.Context, images ...string) error {
 		"--digests", "--snapshotter=overlayfs", "-")
 	load.Stdin = pipe
 	if _, err = run(ctx, load); err != nil {
-		pipe.Close() // without a reader, docker save would block
+		pipe.Close() // ends docker save, which would block without a reader
 	}
 	if unsaved := save.Wait(); unsaved != nil {
 		err = errors.Join(fmt.Errorf("docker save: %w: %s", unsaved, tail(complaints.String())), err)
@@ -118,7 +118,7 @@ func (c *cluster) Resume() error {
 	return c.ready(ctx)
 }
 
-// Started returns the time of the node's last start, from its container.
+// Started returns the last start time of the node's container.
 func (c *cluster) Started(ctx context.Context) (time.Time, error) {
 	output, err := docker(ctx, "inspect", "--format", "{{.State.StartedAt}}", c.node())
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package kind is the ground of fleets whose programs run as pods: kind clusters, a registry container with TLS and
-// credentials for each runtime on a shared network, and the project's own images and charts.
+// Package kind implements fleet.Ground with kind clusters, in which the programs run as pods from the project's images
+// and charts. The registry is a container in the same network, with TLS and a password for each runtime.
 //
-// The names of all created objects share one prefix, which identifies the leftovers of a killed run. Only one run can
-// exist at a time.
+// The names of all Docker objects have the same prefix, so the next run can remove the leftovers of a killed run. Only
+// one run can use a machine at a time.
 package kind
 
 import (

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Gather writes diagnostics of a failure into a folder: the objects of each cluster, the output of both programs, the
-// logs of each node and all its pods, including replaced containers, and the registry's logs.
+// Gather writes diagnostics of a failure into a folder: the objects of each cluster, the output of the publisher and
+// the agents, the logs of each node and all its pods, including replaced containers, and the registry's logs.
 func (g *Ground) Gather(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -21,7 +21,7 @@ func (g *Ground) Gather(ctx context.Context, dir string) error {
 		defer cancel()
 		content, err := ask(ctx)
 		if err != nil {
-			content += "\n" + err.Error() + "\n" // write the error to the file too
+			content += "\n" + err.Error() + "\n" // the file also contains the error
 		}
 		problems = append(problems, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
@@ -47,8 +47,8 @@ func (g *Ground) Gather(ctx context.Context, dir string) error {
 	return errors.Join(problems...)
 }
 
-// gathered maps files to the kubectl arguments that fill them. Kinds that some clusters lack have their own file,
-// because one missing kind fails the whole command.
+// gathered maps file names to the kubectl arguments whose output they contain. A kind that some clusters do not have is
+// in a separate file, because kubectl fails if one of several kinds is missing.
 var gathered = map[string][]string{
 	"pods.txt":     {"get", "pods", "--all-namespaces", "-o", "wide"},
 	"describe.txt": {"describe", "pods", "--all-namespaces"},

@@ -25,11 +25,12 @@ type Options struct {
 	Dir string
 	// Progress receives a line for each long operation.
 	Progress io.Writer
-	// Apart are the air-gapped runtimes, whose clusters have a separate network without a route to the registry.
+	// Apart contains the IDs of air-gapped runtimes. Their clusters have separate networks without a route to the
+	// registry.
 	Apart []string
-	// ModuleAccounts maps runtimes to the ServiceAccount in kyma-system that the agent impersonates for modules. The
-	// agent of such a runtime has only the permissions that its own work needs. Agents of other runtimes are cluster
-	// admins.
+	// ModuleAccounts maps a runtime ID to the ServiceAccount in kyma-system that the runtime's agent impersonates to
+	// install modules. The agent of such a runtime has only the permissions of its own Role and ClusterRole. The agents
+	// of all other runtimes are cluster admins.
 	ModuleAccounts map[string]string
 	// Release is the output folder of make release with the charts and images to install. If it is empty, the charts
 	// and images of the checkout are installed.
@@ -39,12 +40,12 @@ type Options struct {
 // Ground is a set of kind clusters with a registry.
 type Ground struct {
 	options  Options
-	lock     *flock.Flock // lock on this machine's Docker until the process ends
+	lock     *flock.Flock // prevents a second run on this machine until the process ends
 	machine  machine
 	registry *registryServer
 	clusters map[string]*cluster
 	links    map[string]*link
-	exports  int // number of exported files
+	exports  int // number of files that Export has written
 }
 
 // New reserves this machine's Docker for one run, until the process ends. It does not create Docker objects, so callers

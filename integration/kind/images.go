@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// Images that buildImages builds. They are loaded into the nodes and not served by a registry.
+// Images that buildImages builds. The scenarios load them into the nodes instead of pulling them from a registry.
 const (
 	repository     = "kyma-pull.test"
 	tag            = "test"
@@ -36,7 +36,7 @@ const (
 func buildImages(ctx context.Context, checkout, dir string) error {
 	defer os.RemoveAll(dir)
 	p := packer{checkout: checkout, dir: dir}
-	// Most programs are compiled together, because they share most packages.
+	// Compile most programs with one `go build`, because they share most packages.
 	if err := p.compile(ctx, tag, "", "./kcp-publisher", "./skr-agent", "./integration/registry/serve",
 		"./integration/samplemodule/operator", "./integration/kind/dialer", "./hack/images"); err != nil {
 		return err
@@ -47,7 +47,7 @@ func buildImages(ctx context.Context, checkout, dir string) error {
 	if err := p.compile(ctx, AgentBad, "skr-agent", "./integration/kind/badagent"); err != nil {
 		return err
 	}
-	// An image has the name of its program.
+	// hack/images names each image after its program file.
 	for from, to := range map[string]string{"serve": "registry", "operator": samplemodule.Operator} {
 		if err := os.Rename(p.program(tag, from), p.program(tag, to)); err != nil {
 			return err
@@ -71,12 +71,13 @@ func buildImages(ctx context.Context, checkout, dir string) error {
 	return nil
 }
 
-// packer builds images of the project's programs.
+// packer compiles the project's programs and builds container images that contain them.
 type packer struct{ checkout, dir string }
 
 func (p packer) program(version, name string) string { return filepath.Join(p.dir, version, name) }
 
-// compile compiles programs with a version. name is the name of a single program that differs from its folder.
+// compile compiles Go packages and sets main.version. name is the file name for a single program. If name is empty,
+// each program has the name of its folder.
 func (p packer) compile(ctx context.Context, version, name string, programs ...string) error {
 	output := p.program(version, name)
 	if name == "" {
@@ -102,7 +103,7 @@ func (p packer) pack(ctx context.Context, repository, version string, programs .
 	if _, err := run(ctx, exec.CommandContext(ctx, p.program(tag, "images"), args...)); err != nil {
 		return fmt.Errorf("build images: %w", err)
 	}
-	archives, err := filepath.Glob(filepath.Join(dir, "*-"+version+"-linux-*.tar")) // without the links to the archives
+	archives, err := filepath.Glob(filepath.Join(dir, "*-"+version+"-linux-*.tar")) // excludes links to the archives
 	if err != nil {
 		return err
 	}
@@ -132,8 +133,8 @@ func runtimeImages() []string {
 	return images
 }
 
-// BringAgent loads the image of an agent version into a runtime's node, and returns the image's IMAGE@DIGEST in the
-// node.
+// BringAgent loads the image of an agent version into a runtime's node. It returns the image reference with the digest,
+// as IMAGE@DIGEST.
 func (g *Ground) BringAgent(ctx context.Context, r *fleet.Runtime, version string) (string, error) {
 	c, image := g.clusters[r.Cluster()], agentImage+":"+version
 	if err := c.load(ctx, image); err != nil {
@@ -143,7 +144,7 @@ func (g *Ground) BringAgent(ctx context.Context, r *fleet.Runtime, version strin
 	if err != nil {
 		return "", err
 	}
-	const digestColumn = 2 // REF TYPE DIGEST SIZE ...
+	const digestColumn = 2 // ctr prints the columns REF TYPE DIGEST SIZE ...
 	_, row, _ := strings.Cut(list, "\n")
 	columns := strings.Fields(row)
 	if len(columns) <= digestColumn {

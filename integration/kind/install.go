@@ -29,7 +29,8 @@ const (
 	agentNamespace     = v1beta2.RuntimeNamespace
 )
 
-// Publisher installs the publisher's chart like an operator, with the keys and the registry's credentials in Secrets.
+// Publisher installs the publisher's chart, as an operator would. It creates Secrets with the keys and the registry's
+// credentials.
 func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error) {
 	ctx := context.Background()
 	if err := g.bringSecrets(ctx, f); err != nil {
@@ -71,7 +72,7 @@ func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) 
 	values["image"] = map[string]any{"repository": agentImage, "tag": tag}
 	values["networkPolicy"] = map[string]any{"egressPorts": ports}
 	values["metrics"] = map[string]any{"enabled": true}
-	// Short times let a bad agent be rolled back within a scenario's time limit.
+	// The default values would delay the rollback of a bad agent beyond the time limit of the scenarios.
 	values["minReadySeconds"], values["progressDeadlineSeconds"] = 5, 30
 	return g.install(ctx, c, agentRelease, agentNamespace, values)
 }
@@ -139,7 +140,7 @@ func (g *Ground) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
 	}
 	var problems []error
 	for _, object := range []client.Object{publisherKeys, registryKeys, credentials, ca} {
-		// The object already exists when the publisher is started again.
+		// The object exists if the publisher was started before.
 		if err := f.Control.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
 			problems = append(problems, err)
 		}

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// link is the connection from a runtime's node and pods to the registry. It is impaired with the node's own iptables
-// and tc.
+// link is the connection from a runtime's node and pods to the registry. Its methods run iptables and tc in the node.
 type link struct{ cluster *cluster }
 
-// chain contains the rules of this package, separate from the rules of kube-proxy.
+// chain is the name of an iptables chain that contains only this package's rules, separate from kube-proxy's chains.
 const chain = "KYMA-PULL-LINK"
 
 // Cut drops every packet to the registry.
@@ -19,8 +18,9 @@ func (l *link) Cut(ctx context.Context) error {
 	return l.rule(ctx, "-j", "DROP")
 }
 
-// Impair drops a fifth of the packets to the registry, and delays all traffic that leaves the node. An iptables rule
-// drops the packets, because a queueing discipline would also count other traffic.
+// Impair drops a fifth of the packets to the registry and delays all traffic that leaves the node. It drops the packets
+// with an iptables rule, whose counter covers only packets to the registry, unlike the counter of a tc queueing
+// discipline.
 func (l *link) Impair(ctx context.Context) (string, error) {
 	if err := l.Heal(ctx); err != nil {
 		return "", err
@@ -46,7 +46,7 @@ func (l *link) slow(ctx context.Context) (string, error) {
 	return "tc tbf 1mbit, because this kernel has no netem", err
 }
 
-// rule replaces the rule for packets to the registry.
+// rule sets the only iptables rule for packets to the registry, for example `-j DROP`.
 func (l *link) rule(ctx context.Context, rule ...string) error {
 	registry, err := address(ctx, registryContainer)
 	if err != nil {

@@ -31,13 +31,14 @@ var ErrNoDocker = errors.New(
 // machine describes the machine that runs the clusters.
 type machine struct {
 	nodeImage string
-	// withholds is true if even a privileged container does not get all capabilities.
+	// withholds is true if even privileged containers lack CAP_SYS_RESOURCE.
 	withholds bool
 	// oldCgroups is true for cgroups version 1, which kubelet accepts only with a setting.
 	oldCgroups bool
 }
 
-// inspect describes this machine. It does not set the node image, which may have to be built first.
+// inspect returns the properties of this machine. It leaves nodeImage empty, because building the node image can take
+// minutes.
 func inspect(ctx context.Context) (machine, error) {
 	m := machine{}
 	if _, err := exec.LookPath("docker"); err != nil {
@@ -48,7 +49,7 @@ func inspect(ctx context.Context) (machine, error) {
 		return m, fmt.Errorf("%w (%w)", ErrNoDocker, err)
 	}
 	m.oldCgroups = version == "1"
-	// If Docker runs on another machine, this file does not describe that machine, which usually withholds no
+	// The file describes this machine only. If Docker runs on another machine, that machine usually has all
 	// capabilities.
 	if status, err := os.ReadFile("/proc/self/status"); err == nil {
 		m.withholds = withholds(string(status))
@@ -56,8 +57,8 @@ func inspect(ctx context.Context) (machine, error) {
 	return m, nil
 }
 
-// withholds reports whether CAP_SYS_RESOURCE is missing. Without this capability, processes cannot be protected from
-// the out-of-memory killer.
+// withholds reports whether a process status lacks CAP_SYS_RESOURCE in its bounding set. Without this capability, the
+// kubelet cannot protect processes from the out-of-memory killer.
 //
 // Source: proc_pid_status(5), CapBnd; linux/capability.h.
 func withholds(status string) bool {
@@ -99,7 +100,8 @@ func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string
 	return strings.TrimSpace(string(output)), nil
 }
 
-// config returns the configuration of a cluster of one node. Usual machines and node images get kind's defaults.
+// config returns the kind configuration of a cluster with one node. It changes kind's defaults only for machines and
+// node images that need it.
 func (m machine) config() string {
 	text := "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n"
 	if strings.HasPrefix(m.nodeImage, ownNodeImage) {

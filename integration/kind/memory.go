@@ -9,11 +9,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Memory is the memory of one container in bytes: the working set as kubelet counts it, without reclaimable files; the
-// maximum including them; and the limit.
+// Memory is the memory of one container in bytes. WorkingSet excludes reclaimable file pages, as the kubelet's metric
+// does. Peak is the maximum usage including these pages. Limit is the memory limit.
 type Memory struct{ WorkingSet, Peak, Limit int64 }
 
-// Memory reads the kernel's figures of each running container of a program.
+// Memory reads the memory usage of each running container of a program from its cgroup.
 func (g *Ground) Memory(ctx context.Context, program fleet.Program) ([]Memory, error) {
 	p, err := inPod(program)
 	if err != nil {
@@ -38,8 +38,8 @@ func (g *Ground) Memory(ctx context.Context, program fleet.Program) ([]Memory, e
 	return all, nil
 }
 
-// memoryScript prints usage, peak, limit and inactive files of a container. It reads cgroups of version 1 if they
-// exist, otherwise version 2.
+// memoryScript prints the memory usage, peak usage, limit and inactive file pages of a container. It reads cgroup v1 if
+// it exists, otherwise cgroup v2.
 //
 // Source: Linux, Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst; kubelet's working set is cAdvisor's.
 const memoryScript = `set -e

@@ -14,7 +14,7 @@ import (
 type Meter struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
-	peak int64 // bytes; written by the sampler until done is closed
+	peak int64 // bytes; only sample writes it, until done.Wait returns
 	err  error
 }
 

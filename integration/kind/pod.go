@@ -17,7 +17,7 @@ type pod struct {
 	namespace, deployment string
 }
 
-// limit is the time limit for Kubernetes to start or end a pod, also on a slow machine.
+// limit is the time limit for Kubernetes to start or stop a pod. It is sufficient for a slow machine.
 const limit = 2 * time.Minute
 
 // Stop scales the program to zero and waits until its pods are gone.
@@ -58,8 +58,8 @@ func (p *pod) Kill() error {
 		})
 }
 
-// running returns the ids of the program's running containers from the node's containerd. A container has the name of
-// its program.
+// running returns the IDs of the program's running containers from the node's containerd. The charts give each
+// container the name of its Deployment.
 func (p *pod) running(ctx context.Context) ([]string, error) {
 	list, err := p.cluster.inNode(ctx, "crictl", "ps", "--quiet",
 		"--label", "io.kubernetes.pod.namespace="+p.namespace, "--label", "io.kubernetes.container.name="+p.deployment)
@@ -72,7 +72,7 @@ func (p *pod) kill(ctx context.Context, container string) error {
 	if err != nil {
 		return err
 	}
-	// kill(1) would treat other text as a process group.
+	// Check the PID, because kill(1) would kill a whole process group for 0 or a negative number.
 	if pid, err := strconv.Atoi(output); err != nil || pid <= 1 {
 		return fmt.Errorf("container %s of %s has invalid process ID %q", container, p.deployment, output)
 	}

@@ -14,18 +14,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// The address of the registry in its network. The token service needs the same name, because clients send their
-// password only there.
+// The address of the registry in its network. The token service uses the same host name, because clients send the
+// registry's password only to that host.
 const (
 	registryName = "registry.kyma-pull.test"
 	registryPort = "5000"
 	tokenPort    = "5443"
-	// Repositories that every runtime can read.
+	// Pattern of the repositories that every runtime can read.
 	moduleRepositories = "modules/**"
 )
 
-// Names of the registry's containers and their volume. ownerContainer runs a second registry on the same data, without
-// TLS and passwords, which is reachable only from this machine.
+// Names of the registry's containers and volume. ownerContainer runs a second registry with the same data, without TLS
+// and passwords. Only this machine can reach it.
 const (
 	registryContainer = prefix + "registry"
 	tokenContainer    = prefix + "token-service"
@@ -71,7 +71,7 @@ auth:
 			return err
 		}
 	}
-	// As root, because root owns the volume and another user owns the mounted files.
+	// Run as root, which can access both the volume (owned by root) and the mounted files (owned by another user).
 	common := []string{
 		"run", "--detach", "--user", "0:0", "--volume", s.dir + ":/etc/registry:ro", "--volume",
 		registryVolume + ":/data", "--volume", s.keys + ":/keys:ro",
@@ -94,7 +94,7 @@ auth:
 	return nil
 }
 
-// owner waits for the owner's registry and returns its address on this machine.
+// owner waits until the registry in ownerContainer responds, and returns its address on this machine and a client.
 func (s *registryServer) owner(ctx context.Context) (string, *store.Registries, error) {
 	published, err := docker(ctx, "port", ownerContainer, "5000/tcp")
 	if err != nil {

@@ -43,11 +43,11 @@ func (r release) chart(name string) (string, error) {
 	return path, err
 }
 
-// releaseImages is the default image repository in the charts of a release.
+// releaseImages is the prefix of the image references in the charts of a release.
 const releaseImages = "ghcr.io/kyma-pull/"
 
-// loadRelease imports the images of a release into the node, under the digest references in its charts. The layout also
-// contains charts and bills of materials, which are not unpacked.
+// loadRelease imports the images of a release into the node and tags them with the references that the release's charts
+// use. It does not unpack the layout's content, because the layout also contains charts and SBOMs.
 func (c *cluster) loadRelease(ctx context.Context, r release) error {
 	path, version, err := r.layout()
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// claim locks the names of clusters and images, which all runs of one user share.
+// claim locks a file in the user's cache folder, because all runs use the same names for clusters and images. It fails
+// if another run of the user is active.
 func claim() (*flock.Flock, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -39,7 +40,7 @@ type made struct {
 	remove []string
 }
 
-// The order matters, because containers use the objects of the other types.
+// Containers come first, because Docker does not remove volumes, networks and images that a container uses.
 var everything = []made{
 	{
 		[]string{"container", "ls", "--all", "--format", "{{.Names}}"}, hasPrefix, []string{
@@ -76,8 +77,8 @@ func (m made) sweep(ctx context.Context) error {
 	return err
 }
 
-// undisturbed runs a Docker command that Ctrl-C does not interrupt. A terminal sends the signal to all its foreground
-// processes, but a removal must complete.
+// undisturbed runs a Docker command in its own process group. Ctrl-C in a terminal signals only the foreground group,
+// so it does not interrupt the removal.
 func undisturbed(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestRuntimeOnSeparateNetworkUsesCarriedFiles(t *testing.T) {
+func TestRuntimeOnSeparateNetworkUsesImportedFiles(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
 	ship, err := stage.fleet.AddCarried(ctx, airGappedRuntime, "regular", "oci-layout:"+kind.Layout,

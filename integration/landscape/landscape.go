@@ -1,9 +1,9 @@
-// Package landscape creates the objects of lifecycle-manager in a control plane and in runtimes. Its input is a list of
-// modules. Its output is the recorded objects of lifecycle-manager, changed for these modules.
+// Package landscape returns the objects that lifecycle-manager creates in a control plane and in runtimes for given
+// modules. It derives these objects from objects that were recorded with a real lifecycle-manager.
 //
-// The folder recorded contains the recording: the objects that a running lifecycle-manager wrote, after each of six
-// steps. UIDs, times, keys and addresses are replaced. source.txt names lifecycle-manager's commit. The test of
-// integration/lifecyclemanager records it again.
+// The folder recorded contains the objects that lifecycle-manager wrote in each of six steps, with placeholders for
+// UIDs, times, keys and addresses. source.txt contains lifecycle-manager's commit. The test in
+// integration/lifecyclemanager updates the folder.
 package landscape
 
 import (
@@ -41,8 +41,8 @@ func ManifestName(kyma, module string) string {
 	return fmt.Sprintf("%s-%s-%v", kyma, component[strings.LastIndexByte(component, '/')+1:], hash.Sum32())
 }
 
-// Kyma returns lifecycle-manager's Kyma in the control plane with the recorded status for these modules. The caller
-// writes its status in a separate request.
+// Kyma returns a Kyma for the control plane with the status that lifecycle-manager would write for these modules. The
+// caller must write the status in a separate request.
 func Kyma(name string, spec v1beta2.KymaSpec, modules ...Module) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	if err := recorded("kcp", "Kyma", RecordedKyma, kyma); err != nil {
@@ -68,8 +68,8 @@ func Kyma(name string, spec v1beta2.KymaSpec, modules ...Module) (*v1beta2.Kyma,
 	return kyma, nil
 }
 
-// shapeOf returns the recorded module that serves as the template for a module: scaler with a default CR, or mailer
-// without.
+// shapeOf returns the name of the recorded module from which to copy the objects of m: scaler if m has a default CR, or
+// mailer.
 func shapeOf(m Module) string {
 	if m.DefaultCR != "" {
 		return "scaler"
@@ -77,8 +77,8 @@ func shapeOf(m Module) string {
 	return "mailer"
 }
 
-// Manifest returns the Manifest that lifecycle-manager creates for a module in the control plane. The caller writes its
-// status in a separate request.
+// Manifest returns the Manifest that lifecycle-manager creates for a module in the control plane. The caller must write
+// its status in a separate request.
 func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := recorded("kcp", "Manifest", ManifestName(RecordedKyma, shapeOf(m)), manifest); err != nil {
@@ -157,8 +157,8 @@ func Installed(kyma string, m Module) ([]Applied, error) {
 	return installed, nil
 }
 
-// marks returns an object's own labels or annotations together with those that lifecycle-manager adds, which it takes
-// from a recorded object of module scaler.
+// marks adds lifecycle-manager's labels or annotations to an object's own ones. recorded contains them as recorded for
+// module scaler.
 func marks(own, recorded map[string]string, kyma string, m Module) map[string]string {
 	if len(recorded) == 0 {
 		return own
@@ -173,14 +173,14 @@ func marks(own, recorded map[string]string, kyma string, m Module) map[string]st
 	return all
 }
 
-// written returns an object with the first field manager of the recorded object like.
+// written returns o as an Applied with the first field manager of like, which is a recorded object.
 func written(o, like *unstructured.Unstructured) Applied {
 	first := like.GetManagedFields()[0]
 	return Applied{Object: o, Manager: first.Manager, Created: first.Operation == metav1.ManagedFieldsOperationUpdate}
 }
 
-// RuntimeKyma returns the two writes of lifecycle-manager to the Kyma in a runtime: the creation of the Kyma, and the
-// apply of labels and annotations.
+// RuntimeKyma returns the two requests with which lifecycle-manager writes the Kyma in a runtime: one creates the Kyma,
+// and one applies labels and annotations.
 func RuntimeKyma(kyma string, spec v1beta2.KymaSpec) ([]Applied, error) {
 	all, err := Recorded("1-installed", "skr")
 	if err != nil {
@@ -208,7 +208,8 @@ func RuntimeKyma(kyma string, spec v1beta2.KymaSpec) ([]Applied, error) {
 	return []Applied{{Object: created, Manager: fields[at].Manager, Created: true}, written(marked, o)}, nil
 }
 
-// Leftovers returns lifecycle-manager's own objects in a runtime except CRDs, in an order that an API server accepts.
+// Leftovers returns the objects in a runtime that belong to lifecycle-manager itself, except CRDs, in an order in which
+// an API server accepts them.
 func Leftovers() (all []Applied, err error) {
 	objects, err := Recorded("1-installed", "skr")
 	for _, key := range slices.Backward(slices.Sorted(maps.Keys(objects))) {

@@ -15,7 +15,7 @@ import (
 //go:embed recorded/*.yaml
 var recordings embed.FS
 
-// Recorded returns the objects that changed in a step of the recording in a cluster, kcp or skr, by
+// Recorded returns the objects that a step of the recording created or changed in a cluster (kcp or skr). The keys are
 // KIND/NAMESPACE/NAME.
 func Recorded(step, cluster string) (map[string]*unstructured.Unstructured, error) {
 	text, err := recordings.ReadFile("recorded/" + step + "." + cluster + ".yaml")
@@ -35,7 +35,7 @@ func Recorded(step, cluster string) (map[string]*unstructured.Unstructured, erro
 	return objects, nil
 }
 
-// recorded reads an object of the control plane's namespace after the installation.
+// recorded decodes an object in kcp-system as it was recorded after the installation step.
 func recorded(cluster, kind, name string, into any) error {
 	all, err := Recorded("1-installed", cluster)
 	if err != nil {

@@ -65,7 +65,7 @@ func TestWorkflowsRunOnlyMakeTargets(t *testing.T) {
 	}
 }
 
-func TestCommandsAreRunByTheirTarget(t *testing.T) {
+func TestWorkflowCommandsMustBeKnownMakeTargets(t *testing.T) {
 	for command, want := range map[string]bool{
 		".ci/run": true, "make test": true, "make demo EXIT=1": true,
 		"make": false, "make nothing": false, "make EXIT=1": false, "make test; curl example.com": false,
@@ -268,7 +268,7 @@ func TestWorkflowsHaveReadOnlyTokens(t *testing.T) {
 	}
 }
 
-func TestDependabotKnowsEveryModule(t *testing.T) {
+func TestDependabotCoversEveryGoModule(t *testing.T) {
 	var config struct {
 		Version int `json:"version"`
 		Updates []struct {

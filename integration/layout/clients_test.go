@@ -23,8 +23,9 @@ var transports = map[string]string{
 	"internal/checks/probe/probe.go":                  "a field for the transport of endpoint.go",
 }
 
-// TestEveryClientHasARedirectRule exists because a client without CheckRedirect follows ten redirects to any address.
-func TestEveryClientHasARedirectRule(t *testing.T) {
+// TestEveryHTTPClientHasARedirectRule exists because a client without CheckRedirect follows ten redirects to any
+// address.
+func TestEveryHTTPClientHasARedirectRule(t *testing.T) {
 	found := map[string]bool{}
 	for _, folder := range []string{"apis", "bundle", "internal", "kcp-publisher", "skr-agent"} {
 		err := filepath.WalkDir(

@@ -88,7 +88,7 @@ func TestImportsPointToLowerLayers(t *testing.T) {
 	}
 }
 
-func TestJudgeComparesImportLayers(t *testing.T) {
+func TestImportsOfAHigherLayerAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
 		allowed  bool
@@ -173,7 +173,7 @@ func TestProgramFoldersImportDownwards(t *testing.T) {
 	}
 }
 
-func TestJudgeLevelRefusesUpwardImports(t *testing.T) {
+func TestUpwardImportsWithinAProgramAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
 		allowed  bool
@@ -230,7 +230,7 @@ func folder(path string) string {
 	return first
 }
 
-func TestChartsOnlyEmbeds(t *testing.T) {
+func TestChartsPackageOnlyEmbedsFiles(t *testing.T) {
 	for _, p := range packages(t) {
 		if p.ImportPath == module+"/charts" &&
 			(!slices.Equal(p.Imports, []string{"embed"}) || len(p.EmbedPatterns) == 0) {

@@ -34,9 +34,9 @@ var messagesRead = map[string]string{
 	"kcp-publisher/internal/core/permission/policy.go": "the API server passes the refusal of a policy on as text only",
 }
 
-// TestNoCodeMatchesMessages rejects code that searches for a text in a Message field or in the result of Error(). Such
-// code must read a reason that is set where the error occurs.
-func TestNoCodeMatchesMessages(t *testing.T) {
+// TestNoCodeMatchesErrorMessages rejects code that searches for a text in a Message field or in the result of Error().
+// Such code must read a reason that is set where the error occurs.
+func TestNoCodeMatchesErrorMessages(t *testing.T) {
 	used := map[string]bool{}
 	for _, top := range []string{"apis", "bundle", "internal", "kcp-publisher", "skr-agent"} {
 		err := filepath.WalkDir(filepath.Join("..", "..", top), func(path string, entry os.DirEntry, err error) error {
@@ -105,7 +105,7 @@ func isMessage(e ast.Expr) bool {
 	return found
 }
 
-func TestMessageMatchesAreFound(t *testing.T) {
+func TestComparisonsWithMessagesAreFound(t *testing.T) {
 	for text, want := range map[string]bool{
 		`strings.Contains(c.Message, "x")`: true, `strings.HasSuffix(err.Error(), "x")`: true,
 		`pattern.MatchString(m.Message)`:                          true,

@@ -103,8 +103,9 @@ func TestPagesStayShort(t *testing.T) {
 	}
 }
 
-// TestIndexAnswersQuestions requires a link for each question of the index, so that every answer is two clicks away.
-func TestIndexAnswersQuestions(t *testing.T) {
+// TestDocsIndexLinksAnAnswerForEveryQuestion requires a link for each question of the index, so that every answer is
+// two clicks away.
+func TestDocsIndexLinksAnAnswerForEveryQuestion(t *testing.T) {
 	_, questions, _ := strings.Cut(readFile(t, "docs/README.md"), "## Questions\n")
 	questions, _, _ = strings.Cut(questions, "\n## ")
 	rows := regexp.MustCompile(`(?m)^\| [^|]+\? \| (.+) \|$`).FindAllStringSubmatch(questions, -1)

@@ -121,7 +121,7 @@ func (d *declaration) read(from ast.Node) {
 	})
 }
 
-func TestTestOfAnotherPageIsNotAccepted(t *testing.T) {
+func TestOnlyTestsThatReadAPageCountForIt(t *testing.T) {
 	tests := readTests(t)
 	for _, c := range []struct {
 		test, page string

@@ -2,8 +2,8 @@
 // and to test takeovers against it. hack/lifecyclemanager builds the program; this package contains no part of
 // lifecycle-manager.
 //
-// It runs without Istio and cert-manager. prerequisites.yaml contains their CRDs, and Prepare and AddRuntime create the
-// Secrets of both programs.
+// Lifecycle-manager runs without Istio and cert-manager. prerequisites.yaml contains their CRDs, and Prepare and
+// AddRuntime create the Secrets that Istio and cert-manager would create.
 package lifecyclemanager
 
 import (
@@ -34,7 +34,8 @@ import (
 // Env is the environment variable with the path of the lifecycle-manager program.
 const Env = "KLM"
 
-// Program returns the path of the program, or skips the test.
+// Program returns the path of the lifecycle-manager program. It skips the test if the environment variable Env is not
+// set.
 func Program(t interface{ Skipf(string, ...any) }) string {
 	program := os.Getenv(Env)
 	if program == "" {
@@ -51,7 +52,7 @@ func Definitions(program string) string {
 //go:embed prerequisites.yaml
 var prerequisites []byte
 
-// certificates is the namespace of the Secrets with certificates.
+// certificates is the namespace in which lifecycle-manager expects the Secrets with certificates.
 const certificates = "istio-system"
 
 // Prepare creates the prerequisites of lifecycle-manager in a control plane.
@@ -66,7 +67,7 @@ func Prepare(ctx context.Context, control client.Client) error {
 		err := fleet.Until(ctx, fleet.Generous, "the control plane has "+o.GetKind()+" "+o.GetName(),
 			func() (bool, string) {
 				err := client.IgnoreAlreadyExists(control.Create(ctx, o.DeepCopy()))
-				return err == nil, fmt.Sprint(err) // a new CRD is not served immediately
+				return err == nil, fmt.Sprint(err) // retry, because the API server does not serve a new CRD immediately
 			})
 		if err != nil {
 			return err

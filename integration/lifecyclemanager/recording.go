@@ -35,8 +35,8 @@ type Cluster struct {
 	Replace map[string]string
 }
 
-// Objects returns the current objects that lifecycle-manager wrote to, by kind, namespace and name. Values that differ
-// between two recordings are replaced.
+// Objects returns the cluster's objects that lifecycle-manager has written to, keyed by kind, namespace and name. It
+// replaces values that would differ between two recordings.
 func (c Cluster) Objects(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
 	found, err := discovery.NewDiscoveryClientForConfig(c.Config)
 	if err != nil {
@@ -89,7 +89,7 @@ func written(o *unstructured.Unstructured) bool {
 	})
 }
 
-// moment replaces all times, and identity all UIDs.
+// Replacements for all timestamps (moment) and all UIDs (identity) in a recording.
 const (
 	moment   = "2026-01-01T00:00:00Z"
 	identity = "00000000-0000-0000-0000-000000000000"
@@ -114,7 +114,7 @@ func normalize(o *unstructured.Unstructured, replace map[string]string) {
 	})
 	o.SetManagedFields(fields)
 	switch o.GetKind() {
-	case "CustomResourceDefinition": // other files contain lifecycle-manager's schema
+	case "CustomResourceDefinition": // keep only the metadata, because the schema is not part of the recording
 		unstructured.RemoveNestedField(o.Object, "spec")
 		unstructured.RemoveNestedField(o.Object, "status")
 		o.SetManagedFields(withoutSpec(o.GetManagedFields()))
@@ -146,7 +146,7 @@ func sortModules(o *unstructured.Unstructured) {
 	slices.SortFunc(modules, func(a, b any) int { return strings.Compare(name(a), name(b)) })
 }
 
-// withoutSpec returns an object's managed fields without entries for its spec.
+// withoutSpec replaces managed fields that contain entries for the spec with an empty entry for the spec.
 func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	for i := range all {
 		if strings.Contains(all[i].FieldsV1.GetRawString(), `"f:spec"`) {
@@ -156,7 +156,7 @@ func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return all
 }
 
-// replaced returns a value with its times, UIDs, and the given texts replaced.
+// replaced replaces the timestamps and UIDs in a value, and the texts that are keys of by.
 func replaced(value any, by map[string]string) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -169,7 +169,7 @@ func replaced(value any, by map[string]string) any {
 			case "operator.kyma-project.io/pod-restart-trigger":
 				v[key] = "1"
 			default:
-				if renamed := isUID.ReplaceAllString(key, identity); renamed != key { // the UID of an owner
+				if renamed := isUID.ReplaceAllString(key, identity); renamed != key { // a key with an owner's UID
 					delete(v, key)
 					key = renamed
 				}

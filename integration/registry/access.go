@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// WriteUsers writes an htpasswd file with user names and password hashes.
+// WriteUsers writes an htpasswd file. users maps user names to passwords.
 func WriteUsers(path string, users map[string]string) error {
 	var lines []byte
 	for name, password := range users {

@@ -55,7 +55,7 @@ func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 	var listeners []net.Listener
 	defer func() {
 		for _, listener := range listeners {
-			_ = listener.Close() // already closed below unless a step failed
+			_ = listener.Close() // fails if the loop below has already closed the listener
 		}
 	}()
 	for _, address := range []*string{&b.Gateway, &b.Host, &b.Direct} {
@@ -66,7 +66,7 @@ func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 		*address = listener.Addr().String()
 		listeners = append(listeners, listener)
 	}
-	for _, listener := range listeners { // release the ports only after all three are reserved, so that they differ
+	for _, listener := range listeners { // close all listeners only now, so that the three ports differ
 		if err := listener.Close(); err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ http: {addr: "%s", secret: loopback}
 	return err
 }
 
-// Stop stops the gateway. The data remains.
+// Stop stops the S3 gateway without deleting its data.
 func (b *Bucket) Stop() error {
 	if b.gateway == nil {
 		return nil
@@ -136,7 +136,7 @@ func (b *Bucket) start(ctx context.Context, program, address string, args ...str
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(program, args...) //nolint:gosec // the program that the test received
+	cmd := exec.Command(program, args...) //nolint:gosec // the path comes from the test's environment
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -165,7 +165,7 @@ func (b *Bucket) start(ctx context.Context, program, address string, args ...str
 
 func end(cmd *exec.Cmd) error {
 	err := cmd.Process.Kill()
-	_ = cmd.Wait() // the program was killed
+	_ = cmd.Wait() // returns the error "signal: killed"
 	return err
 }
 

@@ -99,7 +99,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 	config := &configuration.Configuration{Storage: configuration.Storage{
 		"filesystem": configuration.Parameters{"rootdirectory": filepath.Join(r.dir, "data")},
 		"delete":     configuration.Parameters{"enabled": true},
-		// The purger would continue after the registry has stopped and its folder is removed.
+		// Disable upload purging, because its goroutine would continue after Close has removed the folder.
 		"maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
 	}}
 	if options.Config != nil {
@@ -110,7 +110,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 		parsed.Storage["maintenance"] = config.Storage["maintenance"]
 		config = parsed
 	}
-	config.Catalog.MaxEntries = 1000 // distribution's default when it reads a configuration file
+	config.Catalog.MaxEntries = 1000 // the default that distribution sets when it parses a configuration file
 	config.Log.Level = "panic"
 	config.Log.AccessLog.Disabled = true
 	config.HTTP.Secret = "loopback"
@@ -134,7 +134,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 				"Authorization": {"Bearer " + options.NotifyToken},
 			},
 			Timeout: 5 * time.Second, Threshold: 3, Backoff: time.Second,
-			// the same actions as in docs/guides/notifications.md
+			// docs/guides/notifications.md ignores the same actions
 			Ignore: configuration.Ignore{Actions: []string{"pull", "mount", "delete"}},
 		}}
 	}
@@ -149,8 +149,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 
 func (r *Registry) serve(listener net.Listener) {
 	server := &http.Server{Handler: http.HandlerFunc(r.answer), ReadHeaderTimeout: time.Minute,
-		// Some clients in scenarios reject the certificate. The resulting errors must not appear in the terminal of a
-		// demo.
+		// Discard TLS errors, which scenarios cause on purpose with clients that do not trust the certificate.
 		ErrorLog: log.New(io.Discard, "", 0)}
 	if r.certificate != nil {
 		listener = tls.NewListener(listener, &tls.Config{
@@ -160,7 +159,7 @@ func (r *Registry) serve(listener net.Listener) {
 	r.mu.Lock()
 	r.server = server
 	r.mu.Unlock()
-	go func() { _ = server.Serve(listener) }() // returns ErrServerClosed after Stop
+	go func() { _ = server.Serve(listener) }() // Serve returns ErrServerClosed after Stop
 }
 
 func (r *Registry) answer(w http.ResponseWriter, request *http.Request) {

@@ -29,7 +29,7 @@ func TestRegistryRequiresCertificateAndPassword(t *testing.T) {
 		access store.Access
 		works  bool
 	}{
-		{"with certificate and password", store.Access{CA: r.CA(), DockerConfig: config}, true},
+		{"request with certificate and password", store.Access{CA: r.CA(), DockerConfig: config}, true},
 		{"without password", store.Access{CA: r.CA(), NoRetry: true}, false},
 		{"without certificate", store.Access{DockerConfig: config, NoRetry: true}, false},
 	} {

@@ -31,9 +31,9 @@ type Zot struct {
 	cmd                   *exec.Cmd
 }
 
-// StartZot starts zot with its data below dir. The program is the file in $ZOT, or the compressed file packed. StartZot
-// sets address, certificate and folder in the configuration. A nil configuration disables access control and garbage
-// collection.
+// StartZot starts the zot program in $ZOT with its data below dir. If $ZOT is empty, it unpacks the program from the
+// gzip file packed. It sets the address and the folder in configuration and disables TLS. A nil configuration disables
+// access control and garbage collection.
 func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Zot, error) {
 	z := &Zot{dir: dir, program: os.Getenv(EnvZot)}
 	if z.program == "" {
@@ -126,7 +126,7 @@ func (z *Zot) Stop() error {
 		return nil
 	}
 	err := z.cmd.Process.Kill()
-	_ = z.cmd.Wait() // zot was killed
+	_ = z.cmd.Wait() // returns the error "signal: killed"
 	z.cmd = nil
 	return err
 }
@@ -138,7 +138,7 @@ func (z *Zot) Resume(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	z.cmd = exec.Command(z.program, "serve", z.config()) //nolint:gosec // the program that the test received
+	z.cmd = exec.Command(z.program, "serve", z.config()) //nolint:gosec // the path comes from the test's environment
 	z.cmd.Stdout, z.cmd.Stderr = log, log
 	z.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := z.cmd.Start(); err != nil {

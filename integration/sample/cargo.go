@@ -75,8 +75,8 @@ func (c Cargo) Publish(ctx context.Context) error {
 	return c.pushBundle(ctx)
 }
 
-// pushLayer pushes a layer of pseudorandom bytes. It generates the bytes twice, for the digest and for the push,
-// instead of keeping them in memory.
+// pushLayer pushes a layer of pseudorandom bytes. It generates the same bytes twice, for the digest and for the push,
+// so that it does not need to buffer them.
 func (c Cargo) pushLayer(ctx context.Context, to oras.Target, seed byte) (ocispec.Descriptor, error) {
 	noise := func() io.Reader { return io.LimitReader(rand.NewChaCha8([32]byte{seed}), c.LayerBytes) }
 	hash := sha256.New()

@@ -127,7 +127,7 @@ func Tar(files ...string) []byte {
 			Format: tar.FormatUSTAR,
 		}
 		if err := w.WriteHeader(header); err != nil {
-			panic(err) // a bytes.Buffer takes everything
+			panic(err) // writing to a bytes.Buffer cannot fail
 		}
 		if _, err := w.Write([]byte(files[i+1])); err != nil {
 			panic(err)
@@ -157,7 +157,7 @@ func TarLink(name, target string) []byte {
 	w := tar.NewWriter(&buffer)
 	if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: target,
 		Format: tar.FormatUSTAR}); err != nil {
-		panic(err) // a bytes.Buffer takes everything
+		panic(err) // writing to a bytes.Buffer cannot fail
 	}
 	if err := w.Close(); err != nil {
 		panic(err)

@@ -28,7 +28,7 @@ func NewSigner(name string) (Signer, error) {
 	return Signer{name, key}, err
 }
 
-// PublicPEM returns the public key as a PEM block, the form that operators receive.
+// PublicPEM returns the public key as a PEM block, as a module team would send it to an operator.
 func (s Signer) PublicPEM() []byte {
 	der, err := x509.MarshalPKIXPublicKey(&s.Key.PublicKey)
 	if err != nil {
@@ -37,7 +37,8 @@ func (s Signer) PublicPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// InContext returns a component descriptor as JSON. Its last repository context is the repository at host and path.
+// InContext converts a component descriptor to JSON and sets its repository contexts. The last one is the repository at
+// host and path.
 func InContext(descriptor []byte, host, path string) ([]byte, error) {
 	var document map[string]any
 	if err := yaml.Unmarshal(descriptor, &document); err != nil {

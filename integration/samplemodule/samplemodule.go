@@ -28,7 +28,8 @@ const (
 	Finalizer = "beacon.kyma-pull.dev/operator"
 )
 
-// Image returns the operator's image in a version. The image is loaded into the clusters and not served by a registry.
+// Image returns the reference of the operator's image for a version of the module. Tests must load the image into the
+// clusters, because no registry serves it.
 func Image(version string) string { return ImageRepository + "/" + Operator + ":" + version }
 
 // Versions of the module. The operator has a separate image for each version, except VersionPrioritized.
@@ -44,8 +45,8 @@ func Good() sample.Version {
 	return version(VersionGood, Image(VersionGood), "", priority)
 }
 
-// Prioritized returns a version whose pods use the module's own PriorityClass, like versions of keda. An upgrade must
-// remove the reference before the PriorityClass.
+// Prioritized returns a version whose pods use the module's own PriorityClass, as some versions of Kyma's keda module
+// do. An upgrade to a version without it must update the Deployment before it deletes the PriorityClass.
 func Prioritized() sample.Version {
 	return version(VersionPrioritized, Image(VersionGood), "\n      priorityClassName: beacon", priority)
 }
@@ -53,7 +54,7 @@ func Prioritized() sample.Version {
 // Better returns a version with a newer operator and the same behavior.
 func Better() sample.Version { return Patch(VersionBetter) }
 
-// Patch returns a version that uses the image of Better.
+// Patch returns a version with the given version number that uses the image of VersionBetter.
 func Patch(number string) sample.Version {
 	return version(number, Image(VersionBetter), "", "")
 }

@@ -10,14 +10,14 @@ import (
 // TypicalModule is the name of the module that Typical returns.
 const TypicalModule = "lantern"
 
-// TypicalManager is the module's Deployment in kyma-system.
+// TypicalManager is the name of the module's Deployment in kyma-system.
 const TypicalManager = "lantern-manager"
 
-// TypicalObjects is the number of the module's objects: 26 in its content, and the default CR.
+// TypicalObjects is the number of objects that the module installs: 26 from its content, and the default CR.
 const TypicalObjects = 27
 
-// Typical returns a version of a module with the usual kinds: definitions, a manager with its permissions, webhooks,
-// ConfigMaps and a default CR. Two versions differ in the Deployment and in one ConfigMap.
+// Typical returns a version of a module of typical size: CRDs, a manager Deployment with its RBAC rules, webhooks,
+// ConfigMaps and a default CR. Versions differ only in the Deployment and in one ConfigMap.
 func Typical(number string) sample.Version {
 	image := ImageRepository + "/" + TypicalManager + ":" + number
 	content := fmt.Sprintf(typical, number, image)

@@ -130,7 +130,7 @@ func TestBadModulesFailIndependentlyWithAReason(t *testing.T) {
 		promote(t, f, "1.8.0")
 		must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 	})
-	t.Run("why reports the first cause", func(t *testing.T) {
+	t.Run("kcp-publisher why reports the first cause", func(t *testing.T) {
 		output, err := f.Why(ctx, r.ID, f.Own("unknown"))
 		if err != nil || !strings.Contains(output, "is unknown") || !strings.Contains(output, "do this") ||
 			!strings.Contains(output, "\n  report ") {
@@ -140,7 +140,7 @@ func TestBadModulesFailIndependentlyWithAReason(t *testing.T) {
 			untilWhy(t, f, b.situation, r.ID, f.Own(b.module))
 		}
 	})
-	t.Run("why reports missing enrollment and a revoked key", func(t *testing.T) {
+	t.Run("kcp-publisher why reports missing enrollment and a revoked key", func(t *testing.T) {
 		must(t, f.CreateKyma(ctx, fleet.NewKyma(f.Own("nobody"), "regular", f.Own("scaler"))))
 		untilWhy(t, f, "NeverEnrolled", f.Own("nobody"))
 		output, err := f.Ask(ctx, "revoke", r.ID)

@@ -26,9 +26,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestFalseReportClaimsEndWithTheNextReport checks that false times, sequences and modules in a report of a runtime
-// affect only that runtime's status, and that the next correct report replaces them.
-func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
+// TestCorrectReportReplacesFalseReport checks that false times, sequences and modules in a report of a runtime affect
+// only that runtime's status, and that the next correct report replaces them.
+func TestCorrectReportReplacesFalseReport(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestPublisherRefusesHostileReports
 	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := newReporter(t, f, "stranger")
@@ -48,7 +48,7 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 			"time in the year 9999", func(r *bundle.Report) { r.Time = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) },
 			"ReportRefused=False: the latest report was refused: refused (NotYetIssued)",
 		},
-		{"time beyond the years of JSON", func(r *bundle.Report) {
+		{"report time beyond the year 9999 in UTC", func(r *bundle.Report) {
 			r.Time = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -12*60*60))
 		}, "refused (NotYetIssued)"},
 		{

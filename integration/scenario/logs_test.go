@@ -52,7 +52,7 @@ func TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails(t *testing.T) {
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	channels(t, f, "1.7.0", "2.0.0")
 
-	t.Run("promote shows affected runtimes and asks for confirmation", func(t *testing.T) {
+	t.Run("kcp-publisher promote shows affected runtimes and asks for confirmation", func(t *testing.T) {
 		command := []string{"promote", "scaler", "--from", "fast", "--to", "regular"}
 		text, err := f.Ask(ctx, append(command, "--dry-run")...)
 		if err != nil || !strings.Contains(text, "1 of 1 runtimes would change") || !strings.Contains(text,
@@ -84,7 +84,7 @@ func TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails(t *testing.T) {
 	change(t, f.Control, kyma, func(k *v1beta2.Kyma) {
 		k.Annotations = map[string]string{v1beta2.AnnotationReportDetails: "logs, events, objects"}
 	})
-	t.Run("logs shows signed excerpt without secrets", func(t *testing.T) {
+	t.Run("kcp-publisher logs shows the signed excerpt without secrets", func(t *testing.T) {
 		until(t, 60*time.Second, "the report contains the log excerpt", func() (bool, string) {
 			text, err := read("logs", "one", "scaler")
 			return err == nil && strings.Contains(text,
@@ -94,7 +94,7 @@ func TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails(t *testing.T) {
 				!strings.Contains(text, "hunter2"), text
 		})
 	})
-	t.Run("tree starts with objects that are not ready", func(t *testing.T) {
+	t.Run("kcp-publisher tree starts with objects that are not ready", func(t *testing.T) {
 		text, err := read("tree", "one", "scaler")
 		first, last := strings.Index(text, "Deployment kyma-system/scaler-manager"), strings.Index(text,
 			"CustomResourceDefinition scalers.sample.kyma-pull.dev")

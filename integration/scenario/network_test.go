@@ -197,11 +197,11 @@ func scrapes(t *testing.T, f *fleet.Fleet, address string) {
 		base, token string
 		want        int
 	}{
-		"without encryption":       {"http://" + address, "", http.StatusBadRequest},
-		"without a token":          {"https://" + address, "", http.StatusUnauthorized},
-		"with an invalid token":    {"https://" + address, "none", http.StatusInternalServerError},
-		"as a user without access": {"https://" + address, tokenOf("stranger"), http.StatusForbidden},
-		"as Prometheus":            {"https://" + address, tokenOf("prometheus"), http.StatusOK},
+		"without encryption":              {"http://" + address, "", http.StatusBadRequest},
+		"scrape without a token":          {"https://" + address, "", http.StatusUnauthorized},
+		"scrape with an invalid token":    {"https://" + address, "none", http.StatusInternalServerError},
+		"scrape by a user without access": {"https://" + address, tokenOf("stranger"), http.StatusForbidden},
+		"scrape by Prometheus":            {"https://" + address, tokenOf("prometheus"), http.StatusOK},
 	} {
 		code, body := get(c.base, c.token)
 		if code != c.want ||

@@ -140,9 +140,9 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	}
 }
 
-// TestCloneRemovesNothingFromTheOriginal starts a second cluster with the Secrets and the UID of the first cluster, as
-// if both were restored from one snapshot.
-func TestCloneRemovesNothingFromTheOriginal(t *testing.T) {
+// TestClonedRuntimeRemovesNothingFromTheOriginal starts a second cluster with the Secrets and the UID of the first
+// cluster, as if both were restored from one snapshot.
+func TestClonedRuntimeRemovesNothingFromTheOriginal(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	original := runtimeWith(t, f, "original", map[string]string{"mailer": "1.0.0"})

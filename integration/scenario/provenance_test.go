@@ -80,7 +80,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 			t.Errorf("the publisher reports %+v, the runtime %+v", o, found.Origin)
 		}
 	})
-	t.Run("object of no module has no provenance", func(t *testing.T) {
+	t.Run("object outside all modules has no provenance", func(t *testing.T) {
 		own := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: v1beta2.RuntimeNamespace, Name: "own", Annotations: map[string]string{
 				v1beta2.AnnotationOwnedBy: found.Manifest,

@@ -82,7 +82,7 @@ func programsAt(t *testing.T, commit string) fleet.Binaries {
 	return programs
 }
 
-func TestReadReleases(t *testing.T) {
+func TestReadReleasesRefusesInvalidFiles(t *testing.T) {
 	commit := strings.Repeat("a1", 20)
 	for name, c := range map[string]struct{ text, want string }{
 		"valid release":              {"# a comment\n\n0.1.0 " + commit + "\n", ""},

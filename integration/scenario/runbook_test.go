@@ -81,7 +81,7 @@ func (s shell) run(script string) string {
 // TestRunbookForStolenKeysWorks follows docs/runbooks/stolen-keys.md for every key of a fleet and then attacks with the
 // stolen key.
 func TestRunbookForStolenKeysWorks(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestRunbookForOtherStolenKeysWorks
+	suite.Long(t) // the short suite keeps TestRunbookForStolenKeysOutsideTheFleetWorks
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true, PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -248,9 +248,9 @@ func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section
 	}
 }
 
-// TestRunbookForOtherStolenKeysWorks follows the runbook's steps for keys outside of a fleet, and the steps that start
-// a new fleet.
-func TestRunbookForOtherStolenKeysWorks(t *testing.T) {
+// TestRunbookForStolenKeysOutsideTheFleetWorks follows the runbook's steps for keys outside of a fleet, and the steps
+// that start a new fleet.
+func TestRunbookForStolenKeysOutsideTheFleetWorks(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)

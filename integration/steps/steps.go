@@ -1,5 +1,5 @@
-// Package steps prints the progress of a command's steps. A terminal shows a spinner with the elapsed time, other
-// outputs receive plain lines. A command has a folder for its files, which Main empties before each run.
+// Package steps prints the progress of a command's steps: with a spinner and the elapsed time on a terminal, or as
+// plain lines. Main gives the command an empty folder for its files.
 package steps
 
 import (
@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Main runs a command until it ends or is interrupted. It passes the absolute path of an empty folder. If the command
-// fails, Main prints the error and exits with code 1.
+// Main empties the folder dir and calls command with the folder's absolute path. SIGINT and SIGTERM cancel the context.
+// If the command fails, Main prints the error and exits with code 1.
 func Main(name, dir string, command func(ctx context.Context, dir string) error) {
 	log.SetLogger(logr.Discard()) // discard logs, which would interrupt the printed steps
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -86,7 +86,7 @@ func (p *Printer) spin(title string) func() {
 		for {
 			select {
 			case <-done:
-				_ = bar.Finish() // an error can only affect the display
+				_ = bar.Finish() // a drawing error must not fail the step
 				return
 			case <-tick.C:
 				_ = bar.Add(1)

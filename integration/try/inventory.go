@@ -73,7 +73,7 @@ func inventory(ctx context.Context, r *fleet.Runtime, module string) ([]object, 
 			return nil, fmt.Errorf("get the scope of %s in %s: %w", o, r.ID, err)
 		}
 		if namespaced && o.Namespace == "" {
-			o.Namespace = v1beta2.RuntimeNamespace // the agent creates objects without a namespace in this namespace
+			o.Namespace = v1beta2.RuntimeNamespace // the agent's default for objects without a namespace
 		}
 		all = append(without(all, []object{o}), o)
 	}
@@ -116,8 +116,8 @@ func uids(ctx context.Context, r *fleet.Runtime, objects []object) (map[object]t
 	return all, nil
 }
 
-// deletable returns the object whose deletion does the least harm. It never returns an object that holds data, a CRD or
-// a namespace.
+// deletable returns the object whose deletion does the least harm, by kind. It returns false if the module contains
+// only kinds that can contain data, CRDs or namespaces.
 func deletable(objects []object) (object, bool) {
 	for _, kind := range []string{"ConfigMap", "Service", "ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role",
 		"ServiceAccount", "Deployment"} {
@@ -128,8 +128,8 @@ func deletable(objects []object) (object, bool) {
 	return object{}, false
 }
 
-// change changes a field of the object that the module sets. It returns the field's path, or nil if no field can be
-// changed safely.
+// change edits a field of o that the module sets, but does not send the change to the API server. It returns the path
+// of the field, or nil if no field is safe to change.
 func change(o *unstructured.Unstructured) []string {
 	switch o.GetKind() {
 	case "ConfigMap":
@@ -139,7 +139,7 @@ func change(o *unstructured.Unstructured) []string {
 		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 		for key := range data {
 			data[key] = "changed by a person"
-			// Cannot fail, because the object has this field.
+			// SetNestedStringMap cannot fail, because data is already a map of strings.
 			_ = unstructured.SetNestedStringMap(o.Object, data, "data")
 			return []string{"data"}
 		}

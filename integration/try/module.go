@@ -22,8 +22,9 @@ import (
 // module is the tried module.
 type module struct {
 	name, component, from, to string
-	// components contains the publisher's sources of components, and templates the ModuleTemplates of both versions.
-	// Both are empty for the sample module, whose versions in samples are pushed to the try's registry.
+	// components contains the registry paths and archives from which the publisher reads the module. templates contains
+	// the ModuleTemplates of both versions. For the sample module, these fields are empty, and the try pushes the
+	// versions in samples to its own registry.
 	components []string
 	templates  []*v1beta2.ModuleTemplate
 	samples    []sample.Version
@@ -69,21 +70,22 @@ func (o Options) sample() (module, error) {
 		return module{}, errors.New("versions, components and templates need a component name")
 	}
 	from, to := sample.Scaler("1.7.0"), sample.Scaler("1.8.0")
-	if o.Ground != nil || o.Fleet != nil { // clusters with real pods use the sample module whose images exist
+	if o.Ground != nil || o.Fleet != nil { // real pods need the sample module that has images
 		from, to = samplemodule.Good(), samplemodule.Better()
 	}
 	return module{name: from.Module, component: from.Component(), from: from.Version, to: to.Version,
 		samples: []sample.Version{from, to}}, nil
 }
 
-// sources returns the publisher's sources of components: the name itself, or each archive in a folder of archives.
+// sources returns the publisher's --components values for name: each archive if name is a folder of archives, or one
+// value.
 func sources(name string) ([]string, error) {
 	location, isArchive := strings.CutPrefix(name, "ctf:")
 	info, err := os.Stat(location)
 	if isArchive && err != nil {
 		return nil, fmt.Errorf("components %s: %w", name, err)
 	}
-	if err != nil { // not a folder, so it must be a registry path
+	if err != nil { // name is not a path on this machine, so it must be a registry path
 		return []string{name}, nil
 	}
 	location, err = filepath.Abs(location) // the publisher has another working directory
@@ -113,7 +115,8 @@ func archive(folder string) bool {
 	return err == nil
 }
 
-// template returns the version's ModuleTemplate from templates, or a minimal ModuleTemplate.
+// template returns the ModuleTemplate of a version from templates, or a minimal ModuleTemplate if templates does not
+// contain it.
 func (m module) template(version string, templates []*v1beta2.ModuleTemplate) *v1beta2.ModuleTemplate {
 	at := slices.IndexFunc(templates, func(t *v1beta2.ModuleTemplate) bool {
 		return t.Spec.ModuleName == m.name && t.Spec.Version == version

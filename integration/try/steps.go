@@ -20,7 +20,7 @@ import (
 type attempt struct {
 	options       Options
 	module        module
-	fleet         *fleet.Fleet // nil until it is started
+	fleet         *fleet.Fleet // nil until start has started it
 	canary, other *fleet.Runtime
 	// before and after contain the objects of the older and the newer version after their installation.
 	before, after []object
@@ -28,7 +28,7 @@ type attempt struct {
 	rollout string
 }
 
-// step is one event that the try exposes the module to.
+// step is one event to test the module with, such as an upgrade. checks describes what the step checks.
 type step struct {
 	name, checks string
 	happens      func(context.Context) error
@@ -52,7 +52,7 @@ func (a *attempt) steps() []step {
 	}
 }
 
-// Names of the runtimes, and of the channel that both follow.
+// Names of the two runtimes and of their channel.
 const (
 	canary  = "canary"
 	other   = "other"
@@ -61,7 +61,7 @@ const (
 
 func (a *attempt) runtimes() []*fleet.Runtime { return []*fleet.Runtime{a.canary, a.other} }
 
-// inBoth runs a check in both runtimes concurrently.
+// inBoth calls seen for both runtimes and joins the errors.
 func (a *attempt) inBoth(seen func(*fleet.Runtime) error) error {
 	return errors.Join(seen(a.canary), seen(a.other))
 }
@@ -135,7 +135,8 @@ func (a *attempt) install(ctx context.Context) error {
 	return err
 }
 
-// runtime returns a runtime that requests the module and belongs to a wave: a new one, or a runtime of the given fleet.
+// runtime adds the module to a runtime's Kyma and labels the Kyma for a wave. It uses options.Runtimes[i], or adds a
+// runtime if the try started the fleet.
 func (a *attempt) runtime(ctx context.Context, i int, wave string) (*fleet.Runtime, error) {
 	if a.options.Fleet == nil {
 		kyma := fleet.NewKyma(wave, channel, a.module.name)
@@ -156,7 +157,7 @@ func (a *attempt) runtime(ctx context.Context, i int, wave string) (*fleet.Runti
 	})
 }
 
-// label sets the label of a runtime's wave, or removes the label if the wave is empty.
+// label labels the runtime's Kyma in the control plane with a wave. If wave is empty, it removes the label.
 func (a *attempt) label(ctx context.Context, r *fleet.Runtime, wave string) error {
 	record, err := r.Record(ctx)
 	if err != nil {
@@ -210,7 +211,7 @@ func (a *attempt) pruned(ctx context.Context) error {
 	return a.gone(ctx, without(a.before, a.after))
 }
 
-// gone waits until both runtimes no longer have the objects.
+// gone waits until the objects do not exist in either runtime.
 func (a *attempt) gone(ctx context.Context, objects []object) error {
 	return a.inBoth(func(r *fleet.Runtime) error {
 		return fleet.Until(ctx, a.options.ReadyWithin, r.ID+" no longer has "+names(objects), func() (bool, string) {
@@ -246,8 +247,8 @@ func (a *attempt) remove(ctx context.Context) error {
 	return a.gone(ctx, slices.DeleteFunc(objects, shared))
 }
 
-// shared reports whether an object also belongs to other components, so that the removal of the module does not delete
-// it: namespace kyma-system, which also contains the agent.
+// shared reports whether an object is namespace kyma-system. The removal of a module does not delete this namespace,
+// because it also contains the agent.
 func shared(o object) bool {
 	return o.Kind == "Namespace" && o.ObjectKey == client.ObjectKey{Name: v1beta2.RuntimeNamespace}
 }
@@ -261,7 +262,7 @@ func (a *attempt) explain(ctx context.Context, err error) error {
 		if r == nil {
 			continue
 		}
-		// The explanation is additional, so its own failure is ignored.
+		// If why fails, return the error without an explanation.
 		if output, failed := a.fleet.Why(ctx, r.ID, a.module.name); failed == nil {
 			err = fmt.Errorf("%w\nwhy %s: %s", err, r.ID, output)
 		}

@@ -1,10 +1,10 @@
-// Package try tests a module before it is released to a fleet. It exposes two versions to the typical events in a
+// Package try tests two versions of a module before the module team releases them. It simulates the typical events in a
 // fleet.
 //
-// It starts API servers for a control plane and two runtimes, a registry and both programs. It installs the older
-// version and rolls out the newer version, first to the canary and then to the other runtime. It also kills an agent,
-// deletes and changes objects, and stops the registry. Each step has a verdict. The error of a failed step contains the
-// cause and the objects.
+// A try starts a registry, the publisher, two agents, and API servers for a control plane and two runtimes. It installs
+// the older version and rolls out the newer version, first to the canary and then to the other runtime. It also kills
+// an agent, deletes and changes objects, and stops the registry. Each step has a verdict. The error of a failed step
+// contains the cause and the objects.
 //
 // The clusters have no nodes. The module's Deployments, StatefulSets and DaemonSets become ready immediately, unless
 // they have the annotation kyma-pull.dev/simulate: broken. Pods never start, so a try does not test images.
@@ -18,8 +18,8 @@
 //		})
 //	}
 //
-// Outside this repository, $KYMA_PULL_PROGRAMS must name a folder with kcp-publisher and skr-agent. Module silences the
-// logs of controller-runtime, because the steps report the relevant results.
+// Outside this repository, $KYMA_PULL_PROGRAMS must be the path of a folder with kcp-publisher and skr-agent. Module
+// discards the logs of controller-runtime, because the steps report all relevant results.
 package try
 
 import (
@@ -47,8 +47,8 @@ type Options struct {
 	// Components contains the sources of the component: registry paths, common transport archives (with an optional
 	// prefix ctf:), or folders of archives.
 	Components []string
-	// Templates contains files with ModuleTemplates, or folders of such files. A version without one gets a
-	// ModuleTemplate without a manager and a default CR.
+	// Templates contains files with ModuleTemplates, or folders of such files. If a version has no ModuleTemplate, the
+	// try creates one without a manager and without a default CR.
 	Templates []string
 	// ReadyWithin is the time limit for installing or upgrading the module in one runtime. 0 means two minutes.
 	ReadyWithin time.Duration
@@ -62,12 +62,11 @@ type Options struct {
 	Clusters *cluster.Pool
 	// Ground provides kind clusters with real pods instead of API servers. It is closed at the end.
 	Ground fleet.Ground
-	// Fleet is a running fleet, and the two runtimes are its first two: the canary and the other runtime. They must not
-	// have the module. The try removes its objects from the control plane at the end. If Fleet is nil, the try starts a
-	// fleet.
+	// Fleet is a running fleet, and Runtimes are two of its runtimes without the module: the canary and the other
+	// runtime. At the end, the try removes its objects from the control plane. If Fleet is nil, the try starts a fleet.
 	Fleet    *fleet.Fleet
 	Runtimes [2]*fleet.Runtime
-	// Around runs a step, for example to show progress, and returns the step's result. It can be nil.
+	// Around wraps each step, for example to show progress. It must call step and return its error. It can be nil.
 	Around func(title string, step func() error) error
 }
 
@@ -131,8 +130,8 @@ func (a *attempt) run(ctx context.Context) []Verdict {
 	return verdicts
 }
 
-// leave closes the fleet that the try started. If the caller provided the fleet, leave restores the fleet's previous
-// state instead.
+// leave closes the fleet if the try started it. If the caller provided the fleet, leave removes the try's objects from
+// its control plane.
 func (a *attempt) leave(ctx context.Context) error {
 	switch {
 	case a.options.Fleet != nil:

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelStage is the label of Kymas that selects the runtimes of a wave.
+// labelStage is the Kyma label by which a RolloutPolicy selects the runtimes of a wave.
 const labelStage = "stage"
 
 // course returns a course with two waves: the canary, then the other runtime. A runtime that is not ready in time
@@ -101,10 +101,10 @@ func (a *attempt) rolledOut(ctx context.Context) error {
 	return err
 }
 
-// ended waits until the rollout has ended with any result, or until the rollout itself waits for an operator.
+// ended waits until the rollout has ended with any result, or has paused for an operator's decision.
 func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 	var status v1alpha1.RolloutStatus
-	// The limit contains ReadyWithin for each of the two waves and for the rollback.
+	// The limit allows ReadyWithin for each of the two waves and for a rollback.
 	err := fleet.Until(ctx, 3*a.options.ReadyWithin+time.Minute, "rollout "+a.rollout+" ends", func() (bool, string) {
 		rollout, err := a.fleet.Rollout(ctx, a.rollout)
 		if err != nil {
@@ -122,7 +122,7 @@ func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 	return status, err
 }
 
-// withdrawn returns an error with the reason why the rollout did not succeed, and with the outcome of the rollback.
+// withdrawn returns an error that explains why the rollout did not succeed and whether the rollback succeeded.
 func (a *attempt) withdrawn(ctx context.Context, status v1alpha1.RolloutStatus) error {
 	why := fmt.Sprintf("rollout %s is %s, %d of %d runtimes rolled back: %s", a.rollout, status.State, status.Reverted,
 		status.Total, status.Message)
@@ -160,7 +160,8 @@ func (a *attempt) undo(ctx context.Context) error {
 	return a.gone(ctx, without(a.after, a.before))
 }
 
-// again restarts the same promotion by deleting its Rollout.
+// again deletes the Rollout of the newer version, so the publisher rolls the version out again. It waits for the
+// success.
 func (a *attempt) again(ctx context.Context) error {
 	rollout, err := a.fleet.Rollout(ctx, a.rollout)
 	if err != nil {
@@ -178,8 +179,7 @@ func (a *attempt) again(ctx context.Context) error {
 	return a.pruned(ctx)
 }
 
-// ready reports whether the runtime's own Kyma shows the module as ready. That status can be newer than the control
-// plane's status.
+// ready reports whether the Manifest in the runtime shows the module as Ready. The control plane's status can be older.
 func ready(ctx context.Context, r *fleet.Runtime, module string) (bool, string) {
 	manifest := &v1beta2.Manifest{}
 	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, manifest)

@@ -4,13 +4,13 @@ package bounded
 
 import "bytes"
 
-// Buffer stores the beginning of the data written to it. Write never returns an error, so only Full can stop the
-// writer. Buffer does not embed bytes.Buffer, because io.Copy would call ReadFrom of bytes.Buffer, which has no limit.
-// Buffer is not safe for concurrent use.
+// Buffer stores the first MaxBytes bytes that are written to it and discards the rest. Write never returns an error.
+// Buffer does not embed bytes.Buffer, because io.Copy would call the ReadFrom method of bytes.Buffer, which has no
+// limit. Buffer is not safe for concurrent use.
 type Buffer struct {
 	// MaxBytes limits the size of the stored data.
 	MaxBytes int
-	// Full is called once when the data exceeds MaxBytes. It can be nil.
+	// Full is called once when the data exceeds MaxBytes, for example to stop the writer. It can be nil.
 	Full func()
 
 	kept       bytes.Buffer

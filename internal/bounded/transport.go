@@ -13,7 +13,7 @@ type Transport struct {
 	TooLarge error
 }
 
-// RoundTrip sends the request.
+// RoundTrip sends the request and limits the body of the response.
 func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := t.Next.RoundTrip(request)
 	if err != nil {
@@ -26,7 +26,8 @@ func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// NewReader returns a reader that fails with tooLarge, instead of io.EOF, once from has more bytes than the limit.
+// NewReader returns a reader of at most maxBytes bytes of from. If from has more, Read returns the error tooLarge
+// instead of io.EOF.
 func NewReader(from io.Reader, maxBytes int64, tooLarge error) io.Reader {
 	return &reader{from, maxBytes, tooLarge}
 }

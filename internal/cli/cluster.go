@@ -8,16 +8,17 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster contains the flags for a connection to an API server. They have the same meaning as in kubectl: the
-// kubeconfig is read from --kubeconfig, from $KUBECONFIG, which can list several files, or from the home folder. A Pod
-// without a kubeconfig uses its ServiceAccount.
+// Cluster contains the flags for a connection to an API server. They have the same meaning as in kubectl. The
+// kubeconfig comes from --kubeconfig, $KUBECONFIG (which can list several files) or ~/.kube/config. A Pod without a
+// kubeconfig uses its ServiceAccount.
 type Cluster struct {
 	what       string
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
 }
 
-// connectionFlag is the annotation of connection flags. The help lists them separately.
+// connectionFlag is the annotation of the flags that select an API server. The help lists these flags in a separate
+// section.
 const connectionFlag = "kyma-pull.dev/connection"
 
 // Client-side rate limits of interactive commands, as in kubectl.
@@ -26,7 +27,8 @@ const (
 	queriesAtOnce    = 300
 )
 
-// AddFlags adds the flags, except for the namespace. what is the name of the cluster in the help.
+// AddFlags adds the connection flags, but not --namespace. what describes the cluster in the help, such as "the
+// runtime".
 func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
 	c.what = what
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -38,7 +40,7 @@ func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
 		ClusterName:  clientcmd.FlagInfo{LongName: clientcmd.FlagClusterName, Description: "cluster of the kubeconfig"},
 		AuthInfoName: clientcmd.FlagInfo{LongName: clientcmd.FlagAuthInfoName, Description: "user of the kubeconfig"},
 	}
-	names.Timeout = clientcmd.FlagInfo{} // a timeout would also end watches
+	names.Timeout = clientcmd.FlagInfo{} // --request-timeout would also end watches; see AddTimeoutFlag
 	auth, server := &names.AuthOverrideFlags, &names.ClusterOverrideFlags
 	auth.Username, auth.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{} // API servers no longer support them
 	auth.ClientCertificate.Description = "file with a client certificate for the API server"
@@ -86,7 +88,7 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// loader reads the kubeconfig that the flags select.
+// loader returns a loader of the kubeconfig, with the values of the flags as overrides.
 func (c *Cluster) loader() clientcmd.ClientConfig {
 	loading := clientcmd.NewDefaultClientConfigLoadingRules()
 	loading.ExplicitPath = c.kubeconfig

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// apiServerPath matches the path of a request to an API server, with any prefix, because a proxy can add one. Paths of
-// registries start with /v2/.
+// apiServerPath matches the path of a request to an API server. It allows a prefix before /api, because a proxy can add
+// one.
 var apiServerPath = regexp.MustCompile(`/api(/v1|s|)(/|$)`)
 
 // clusterHint returns advice for errors of an API server that does not respond, rejects the user, or belongs to another
@@ -25,7 +25,7 @@ func clusterHint(err error) string {
 	if apierrors.IsUnauthorized(err) {
 		return "the API server does not accept these credentials: select others with --kubeconfig, --context or --token"
 	}
-	// Refusals by admission have the same status code, but their message already contains the reason.
+	// An admission policy denies requests with the same status code, but its message already contains the reason.
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "is forbidden: User ") {
 		return "grant the user this permission, or select another user with --kubeconfig or --context"
 	}

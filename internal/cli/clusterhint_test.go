@@ -43,11 +43,11 @@ func TestAPIServerErrorHintNamesTheFlag(t *testing.T) {
 		"admission refuses the request": {
 			apierrors.NewForbidden(kymas, "berlin", errors.New("the quota is used up")), "",
 		},
-		"kind of the fleet is not served": {
+		"kind of the fleet API is not served": {
 			&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "fleet.kyma-project.io", Kind: "Rollout"}},
 			"this API server does not serve fleet.kyma-project.io: select the right cluster",
 		},
-		"resource of the fleet is not served": {
+		"resource of the fleet API is not served": {
 			&meta.NoResourceMatchError{PartialResource: rollouts},
 			"this API server does not serve fleet.kyma-project.io",
 		},

@@ -23,10 +23,10 @@ const (
 
 const noColor = "\x1b[0m"
 
-// ownColors are the only escape sequences that a command sends to a terminal, if colors are enabled.
+// ownColors matches the only escape sequences that are not escaped in a command's output if colors are enabled.
 var ownColors = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33)m`)
 
-// Palette colors words. The zero value returns words without color.
+// Palette adds terminal colors to words. The zero value does not add colors.
 type Palette struct{ on bool }
 
 // PaletteOf returns the palette of a command that writes to out.

@@ -21,7 +21,7 @@ func CompleteConnections(root *cobra.Command) {
 		if root.Flag(flag) == nil || root.Flag("kubeconfig") == nil {
 			continue
 		}
-		// It fails if the command already has a completion for the flag.
+		// An error means that the command already has a completion for the flag.
 		_ = root.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, _ string) ([]string,
 			cobra.ShellCompDirective) {
 			return listed(cmd.Context(), nil, func(ctx context.Context, _ []string) ([]string,
@@ -35,7 +35,7 @@ func CompleteConnections(root *cobra.Command) {
 	}
 }
 
-// clusterOf returns the connection that a command's flags select.
+// clusterOf returns a Cluster with the values of a command's connection flags.
 func clusterOf(set *pflag.FlagSet) *Cluster {
 	c, flags := &Cluster{}, pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.AddFlags(flags, "")
@@ -62,7 +62,8 @@ func users(_ context.Context, c *Cluster) ([]string, error) {
 	return slices.Sorted(maps.Keys(config.AuthInfos)), err
 }
 
-// namespaces lists the namespaces with the REST client of the discovery package, so this package needs no other client.
+// namespaces lists the names of all namespaces. It uses the REST client of the discovery package to avoid another
+// dependency.
 func namespaces(ctx context.Context, c *Cluster) ([]string, error) {
 	config, err := c.Config()
 	if err != nil {

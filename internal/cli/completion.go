@@ -14,12 +14,12 @@ import (
 // completionTimeout limits the time for listing candidates.
 const completionTimeout = 3 * time.Second
 
-// plainName matches names without shell syntax. Bash expands candidates before it compares them with the typed word, so
-// it would execute the name $(reboot).
+// plainName matches names without shell syntax. Completion must not offer other names, because bash expands candidates
+// and would execute a name such as $(reboot).
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+@-]*$`)
 
-// Names lists the candidates for an argument or a flag. args are the preceding arguments. Preceding flags are already
-// parsed.
+// Names lists the completion candidates for an argument or a flag. args contains the preceding arguments. The flags
+// before the cursor are already parsed.
 type Names func(ctx context.Context, args []string) ([]string, error)
 
 // Complete adds shell completion to a command's arguments. The first function lists candidates for the first argument,
@@ -41,7 +41,7 @@ func CompleteFlag(cmd *cobra.Command, flag string, names Names) {
 	_ = cmd.RegisterFlagCompletionFunc(flag,
 		func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return listed(cmd.Context(), args, names)
-		}) // fails only for an unknown flag
+		}) // cannot fail, because the flag exists
 }
 
 func listed(ctx context.Context, args []string, names Names) ([]string, cobra.ShellCompDirective) {
@@ -79,7 +79,7 @@ func completeFixed(cmd *cobra.Command) {
 			return
 		}
 		if _, done := cmd.GetFlagCompletionFunc(flag.Name); !done {
-			// fails only for an unknown flag
+			// cannot fail, because the flag exists
 			_ = cmd.RegisterFlagCompletionFunc(flag.Name,
 				cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
@@ -90,8 +90,8 @@ func completeFixed(cmd *cobra.Command) {
 	}
 }
 
-// asPlugin makes the help of a program that is installed as a kubectl plugin show the command line for kubectl. program
-// is the path of the running program.
+// asPlugin changes the program name in the help to "kubectl NAME" if program, the path of the executable, is
+// kubectl-NAME.
 func asPlugin(root *cobra.Command, program string) {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	plugin, is := strings.CutPrefix(name, "kubectl-")

@@ -1,4 +1,3 @@
-// Package cli contains the parts that both command lines share: exit codes, usage errors, the root command with
-// --config and logging, flags for registries and the root of trust, output formats and progress bars. Each program
-// defines its own commands.
+// Package cli contains code that the command lines of kcp-publisher and skr-agent share: exit codes, usage errors, the
+// root command with --config and logging, flags for registries and the root of trust, output formats and progress bars.
 package cli

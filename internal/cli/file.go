@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 )
 
-// WriteFile replaces a file atomically: the old content stays until the new content is on disk. It follows symbolic
-// links, and writes directly to a path that is not a regular file, such as /dev/stdout. An existing file keeps its
-// mode. The umask applies to a new file.
+// WriteFile replaces a file atomically: it writes a temporary file, syncs it to disk and renames it. It follows
+// symbolic links. It writes directly to a path that is not a regular file, such as /dev/stdout. It preserves the mode
+// of an existing file and applies the umask to a new file.
 func WriteFile(path string, data []byte) error {
 	const usual = 0o644
-	info, err := os.Stat(path) // follows symbolic links with the permissions of this user
+	info, err := os.Stat(path) // unlike Lstat, follows symbolic links
 	there := err == nil
 	switch {
 	case there && !info.Mode().IsRegular():

@@ -15,7 +15,8 @@ import (
 // hint returns advice for common errors of registries, API servers and disks, and an empty string for other errors.
 func hint(err error) string {
 	if errors.Is(err, syscall.ENOSPC) && !aboutFile(err) {
-		// For a full disk, Go's functions return an error with the path. File watchers return ENOSPC without a path.
+		// If the disk is full, Go's file functions return ENOSPC with a path. If the inotify limit is reached, file
+		// watchers return ENOSPC without a path.
 		return "programs on this machine watch too many files: raise the limit with `sysctl " +
 			"fs.inotify.max_user_watches`, or stop some of these programs"
 	}
@@ -40,7 +41,7 @@ func hint(err error) string {
 	return ""
 }
 
-// aboutFile reports whether an error contains a path or the name of a system call.
+// aboutFile reports whether an error comes from a file operation, which adds a path or the name of a system call.
 func aboutFile(err error) bool {
 	return errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError)) ||
 		errors.As(err, new(*os.SyscallError))

@@ -19,8 +19,8 @@ func unknownCommand(group *cobra.Command, word string) error {
 	return Usage(fmt.Errorf("unknown command %q%s", word, meant(group.SuggestionsFor(word), "")))
 }
 
-// refuseUnknownTopics makes cobra's completion and help commands refuse unknown words. By default, these commands print
-// help with exit code 0, and a shell would load this help as a completion script.
+// refuseUnknownTopics makes cobra's completion and help commands fail for unknown words. By default, these commands
+// print help and exit with code 0, so a shell would load the help as a completion script.
 func refuseUnknownTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -45,7 +45,7 @@ func refuseUnknownTopics(root *cobra.Command) {
 	}
 }
 
-// Required is a required flag. Given reports whether it is set.
+// Required is a required flag. Given is true if the flag is set.
 type Required struct {
 	Flag  string
 	Given bool
@@ -69,8 +69,8 @@ func RequireFlags(flags ...Required) error {
 	return Usage(fmt.Errorf("%s and %s are required", strings.Join(missing[:last], ", "), missing[last]))
 }
 
-// flagError returns the error for flags that cannot be parsed. If the command is a group with an unknown subcommand,
-// the error contains the subcommand, because the flags belong to the subcommand.
+// flagError improves pflag's error for flags that it cannot parse. If the user mistyped a subcommand, its flags are
+// also unknown, so the error is about the subcommand.
 func flagError(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 		return unknownCommand(cmd, words[0])
@@ -88,9 +88,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	return Usage(err)
 }
 
-// similarFlags returns the flags of a command with similar names.
+// similarFlags returns the flags of a command whose names are similar to name.
 func similarFlags(cmd *cobra.Command, name string) []string {
-	distance := min(suggestionDistance, len(name)/2) // most names of three letters have an edit distance of two
+	distance := min(suggestionDistance, len(name)/2) // a distance of 2 would match most names of three letters
 	names := &cobra.Command{SuggestionsMinimumDistance: distance}
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		if !flag.Hidden {

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// outputFormats is the annotation of flag -o that contains its formats.
+// outputFormats is the annotation of flag -o with the list of its values, for shell completion.
 const outputFormats = "kyma-pull.dev/formats"
 
-// OutputFlag adds flag -o. more contains formats in addition to the formats of Print.
+// OutputFlag adds flag -o with the values table, json and yaml, and the values in more, which Print does not support.
 func OutputFlag(flags *pflag.FlagSet, into *string, more ...string) {
 	formats := append([]string{"table", "json", "yaml"}, more...)
 	last := len(formats) - 1
@@ -19,7 +19,7 @@ func OutputFlag(flags *pflag.FlagSet, into *string, more ...string) {
 	flags.Lookup("output").Annotations = map[string][]string{outputFormats: formats}
 }
 
-// Print writes data in a format of flag -o. The function table writes the format "table".
+// Print writes data as JSON or YAML, or calls table, depending on the value of flag -o.
 func Print(out io.Writer, format string, data any, table func(io.Writer)) error {
 	switch format {
 	case "table":

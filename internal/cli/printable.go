@@ -17,17 +17,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// printed is the output of a command. It escapes control characters, because the output contains text from registries,
-// charts and runtimes.
+// printed is a writer for the output of a command. It escapes control characters, because text from registries, charts
+// and runtimes could contain terminal escape sequences.
 type printed struct {
 	out io.Writer
-	// rest contains the bytes of an incomplete character at the end of the last write.
+	// rest contains the bytes of an incomplete UTF-8 character at the end of the last write.
 	rest []byte
-	// colors permits the program's own color sequences.
+	// colors is true if the program's own color sequences must not be escaped.
 	colors bool
 }
 
-// Raw returns the underlying writer of a command's output, for data that programs read and for progress bars.
+// Raw returns the underlying writer of a command's output, without escaping. Callers use it for progress bars and for
+// data that other programs parse.
 func Raw(out io.Writer) io.Writer {
 	if p, ok := out.(*printed); ok {
 		return p.out
@@ -74,7 +75,7 @@ func (p *printed) printable(text string) string {
 
 // flush writes the remaining bytes of an incomplete character.
 func (p *printed) flush() {
-	_, _ = io.WriteString(p.out, bundle.Printable(string(p.rest))) // ignores the error because the program exits
+	_, _ = io.WriteString(p.out, bundle.Printable(string(p.rest))) // the program exits, so the error does not matter
 	p.rest = nil
 }
 
@@ -90,7 +91,7 @@ func writeJSON(out io.Writer, data any) error {
 	return err
 }
 
-// inJSON and inYAML return the escape sequences for characters above U+FFFF in double-quoted strings.
+// inJSON and inYAML return the escape sequence of a character above U+FFFF in a double-quoted string.
 func inJSON(r rune) string {
 	high, low := utf16.EncodeRune(r)
 	return fmt.Sprintf(`\u%04x\u%04x`, high, low)
@@ -130,7 +131,7 @@ func writeYAML(out io.Writer, data any) error {
 	if err != nil {
 		return err
 	}
-	text, err := yaml.JSONToYAML(escaped(encoded, inYAML)) // JSONToYAML does not accept control characters
+	text, err := yaml.JSONToYAML(escaped(encoded, inYAML)) // JSONToYAML rejects raw control characters
 	if err != nil {
 		return err
 	}

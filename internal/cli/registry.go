@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// TransferTimeout limits one request including its body when images are transferred. It is sufficient for a large layer
-// over a slow connection.
+// TransferTimeout is the timeout of a request that transfers an image layer, including the body. It is sufficient for a
+// large layer over a slow connection.
 const TransferTimeout = 2 * time.Hour
 
 // Registry contains the flags for access to registries.
@@ -66,7 +66,7 @@ func (r *Registry) Access(base store.Access) (store.Access, error) {
 		return access, Usage(err)
 	}
 	if r.Config != "" || r.CA != "" {
-		// Files from Secrets and ConfigMaps can change while the program is running.
+		// The files can come from Secrets and ConfigMaps, whose content can change while the program is running.
 		access.Renew = func() (store.Access, error) { return r.read(base) }
 	}
 	return access, nil
@@ -90,7 +90,7 @@ func (r *Registry) read(access store.Access) (store.Access, error) {
 	return access, nil
 }
 
-// Registries returns clients of registries. base contains the settings that have no flag.
+// Registries returns registry clients with the settings from the flags. base contains the settings that have no flag.
 func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 	access, err := r.Access(base)
 	if err != nil {
@@ -99,9 +99,8 @@ func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 	return store.NewRegistries(access)
 }
 
-// Open returns the store at location, and clients of other registries. flag is the name of the flag for the location in
-// errors. base contains the settings that have no flag. Open only reads the files that the flags name and sends no
-// requests.
+// Open returns the store at location, and clients for other registries. It sends no requests. Errors contain flag, the
+// name of the flag with the location. base contains the settings that have no flag.
 func (r *Registry) Open(flag, location string, base store.Access) (store.Store, *store.Registries, error) {
 	registries, err := r.Registries(base)
 	if err != nil {
@@ -114,7 +113,7 @@ func (r *Registry) Open(flag, location string, base store.Access) (store.Store, 
 	return opened, registries, nil
 }
 
-// ReadRoot reads the pinned root of trust that --trust names.
+// ReadRoot reads the pinned root of trust from a file, the value of --trust.
 func ReadRoot(path string) (trust.Root, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

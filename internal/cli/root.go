@@ -24,8 +24,8 @@ type Root struct {
 	log     logger.Options
 }
 
-// fluxNames maps names of flags in Flux's controllers to names of our flags, and the name metrics-secure of
-// kubebuilder. Both names work.
+// fluxNames maps flag names of Flux controllers, and kubebuilder's metrics-secure, to this project's flag names. Users
+// can use either name.
 var fluxNames = map[string]pflag.NormalizedName{
 	"log-encoding":           "log-format",
 	"concurrent":             "concurrency",
@@ -72,7 +72,7 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 	return cmd, r
 }
 
-// Group returns a command that only groups subcommands.
+// Group returns a command that only contains subcommands. Without a subcommand, it prints its help.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ArbitraryArgs,
@@ -87,7 +87,7 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Exactly requires n positional arguments. what describes the arguments in the error.
+// Exactly requires n positional arguments. what describes the arguments in errors, such as "one runtime".
 func Exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if n == 0 && len(args) == 1 && cmd.Flags().Lookup("from") != nil {
@@ -104,7 +104,7 @@ func Exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// AtLeastOne requires at least one positional argument. what describes an argument in the error.
+// AtLeastOne requires at least one positional argument. what describes an argument in errors, such as "runtime".
 func AtLeastOne(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -114,7 +114,7 @@ func AtLeastOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// Logger returns the logger that the flags configure.
+// Logger returns a logger with the level and format from the flags.
 func (r *Root) Logger() logr.Logger { return logger.NewLogger(r.log) }
 
 // setColors enables colors according to --color.
@@ -137,7 +137,7 @@ func (r *Root) checkLogging() error {
 	return nil
 }
 
-// readConfig sets flags and settings from the configuration file, except those that are set on the command line.
+// readConfig sets flags and settings to the values in the file of --config. Values on the command line take precedence.
 func (r *Root) readConfig(flags *pflag.FlagSet) error {
 	if r.config == "" {
 		return nil
@@ -147,7 +147,8 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 		return Usage(fmt.Errorf("--config: %w", err))
 	}
 	values := map[string]any{}
-	// UseNumber keeps the notation of numbers, because flags cannot parse 1e+06.
+	// UseNumber preserves the text of a number. Otherwise, 1000000 would become 1e+06, which integer flags cannot
+	// parse.
 	exact := func(d *json.Decoder) *json.Decoder { d.UseNumber(); return d }
 	if err := yaml.UnmarshalStrict(data, &values, exact); err != nil {
 		return Usage(fmt.Errorf("--config %s: %w", r.config, err))

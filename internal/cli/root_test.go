@@ -43,7 +43,7 @@ func execute(root *cobra.Command, refused func(error) bool, args ...string) (int
 	return code, out.String()
 }
 
-func TestExitCodesOfErrors(t *testing.T) {
+func TestErrorsDetermineExitCodes(t *testing.T) {
 	own := errors.New("a signature that the policy refuses")
 	for name, c := range map[string]struct {
 		err  error
@@ -162,7 +162,7 @@ func TestConfigurationFileSetsFlags(t *testing.T) {
 		"unknown flag": {
 			"unknown: x\n", "", ExitUsage, `"unknown" is not a flag or setting of this command`,
 		},
-		"config in the file": {
+		"config flag in the configuration file": {
 			"config: x\n", "", ExitUsage, `"config" is not a flag or setting of this command`,
 		},
 		"unknown log level": {"log-level: loud\n", "", ExitUsage, `--log-level "loud"`},

@@ -10,21 +10,22 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// setName is the flag that sets one setting.
+// setName is the name of the flag --set, which sets one setting.
 const setName = "set"
 
-// settings is the value of --set. Its flag set holds a command's settings, which have no flags of their own.
+// settings is the pflag.Value of --set. all contains the command's settings as flags that are not on the command line.
 type settings struct{ all *pflag.FlagSet }
 
-// Settings adds --set to flags and returns a flag set for settings. A setting is a value that few users change. Users
-// set it as a key of the file of --config, or with --set KEY=VALUE, which takes precedence.
+// Settings adds --set to flags and returns the flag set to which a command adds its settings. A setting is an option
+// that few users change. Users set it as a key in the file of --config, or with --set KEY=VALUE, which takes
+// precedence.
 func Settings(flags *pflag.FlagSet) *pflag.FlagSet {
 	s := settings{pflag.NewFlagSet("settings", pflag.ContinueOnError)}
 	flags.Var(s, setName, "set one of the settings below; can be repeated, takes precedence over the file of --config")
 	return s.all
 }
 
-// SettingsOf returns the settings of a command's flags, or nil if the command has no settings.
+// SettingsOf returns the settings that Settings added to a command's flags, or nil if the command has no settings.
 func SettingsOf(flags *pflag.FlagSet) *pflag.FlagSet {
 	if flag := flags.Lookup(setName); flag != nil {
 		if s, is := flag.Value.(settings); is {
@@ -53,7 +54,7 @@ func (s settings) Set(text string) error {
 	return cause(s.all.Set(key, value))
 }
 
-// cause returns the reason of an invalid value without pflag's text, which calls every setting a flag.
+// cause unwraps pflag's error for an invalid value, because pflag's text would call the setting a flag.
 func cause(err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
@@ -68,7 +69,7 @@ func isSetting(cmd *cobra.Command, name string) bool {
 	return all != nil && all.Lookup(name) != nil
 }
 
-// completeSettings adds shell completion of the settings' names to --set.
+// completeSettings adds shell completion to --set. The candidates are the names of the command's settings.
 func completeSettings(cmd *cobra.Command) {
 	all := SettingsOf(cmd.Flags())
 	if all == nil {
@@ -77,7 +78,7 @@ func completeSettings(cmd *cobra.Command) {
 	var keys []string
 	all.VisitAll(func(setting *pflag.Flag) { keys = append(keys, setting.Name+"=\t"+setting.Usage) })
 	slices.Sort(keys)
-	// fails only for an unknown flag
+	// cannot fail, because the flag exists
 	_ = cmd.RegisterFlagCompletionFunc(setName,
 		cobra.FixedCompletions(keys, cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp))
 }

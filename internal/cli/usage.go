@@ -7,9 +7,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// setUsage makes the help list connection flags separately, and wraps flags to the width of the terminal.
+// setUsage changes cobra's help: it lists connection flags and settings in separate sections, and wraps flags to the
+// width of the terminal.
 func setUsage(root *cobra.Command) {
-	cobra.AddTemplateFunc("usagesOf", usagesOf) // template functions are global in cobra
+	cobra.AddTemplateFunc("usagesOf", usagesOf) // cobra registers template functions globally
 	cobra.AddTemplateFunc("settingsOf", func(cmd *cobra.Command) string { return UsageOfSettings(cmd, widthOf(cmd)) })
 	template := root.UsageTemplate()
 	template = strings.Replace(template, ".LocalFlags.FlagUsages", `usagesOf . false false`, 1)
@@ -24,7 +25,7 @@ Settings (--set KEY=VALUE, or keys in the file of --config):
 	root.SetUsageTemplate(template)
 }
 
-// usagesOf returns the help text of a command's local, inherited or connection flags.
+// usagesOf returns the help text of a command's connection flags, or else of its inherited or local flags.
 func usagesOf(cmd *cobra.Command, inherited, connection bool) string {
 	shown := pflag.NewFlagSet("", pflag.ContinueOnError)
 	shown.SortFlags = cmd.Flags().SortFlags
@@ -42,7 +43,7 @@ func usagesOf(cmd *cobra.Command, inherited, connection bool) string {
 	return shown.FlagUsagesWrapped(widthOf(cmd))
 }
 
-// widthOf returns the number of columns to wrap a command's help to, or zero if its output is not a terminal.
+// widthOf returns the number of columns at which to wrap the help of a command, or 0 if its output is not a terminal.
 func widthOf(cmd *cobra.Command) int {
 	if IsTerminal(cmd.OutOrStdout()) {
 		return Width(cmd.OutOrStdout())

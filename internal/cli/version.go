@@ -13,8 +13,8 @@ import (
 // build describes the build of a program.
 type build struct {
 	Version string `json:"version"`
-	// Commit and Date identify the source commit. They are empty if the build did not use a Git repository. Modified is
-	// true if the sources had uncommitted changes.
+	// Commit is the hash of the source commit and Date its time. They are empty if the program was not built in a Git
+	// repository. Modified is true if the sources had uncommitted changes.
 	Commit   string `json:"commit,omitempty"`
 	Date     string `json:"date,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
@@ -22,11 +22,11 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// notReleased is the version of a build without a configured version.
+// notReleased is the default version, for builds that do not set main.version.
 const notReleased = "dev"
 
-// versionOf returns the version that was set at build time. If none was set, it returns the module version for a build
-// with `go install`. A build from a checkout has no module checksum and keeps the version "dev".
+// versionOf returns stamped, the version that the build set in main.version. If the build set none, it returns the Go
+// module version, which only `go install MODULE@VERSION` provides, or "dev".
 func versionOf(stamped string, info *debug.BuildInfo) string {
 	if stamped == notReleased && info != nil && info.Main.Sum != "" {
 		return info.Main.Version
@@ -48,7 +48,7 @@ func newVersion(version string) *cobra.Command {
 	return cmd
 }
 
-// buildOf describes the build of a program. info is nil if the program has no build information.
+// buildOf returns the build of this program. info is Go's build information, or nil if the program contains none.
 func buildOf(version string, info *debug.BuildInfo) build {
 	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {

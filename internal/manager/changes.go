@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Watched selects objects that a program depends on: one object, or all objects of a resource in a namespace.
+// Watched selects the objects to watch: one object, or all objects of a resource in a namespace.
 type Watched struct {
 	Resource schema.GroupVersionResource
 	// Namespace is empty for cluster-scoped objects.
 	Namespace string
-	// Name selects one object. If empty, all objects are selected. To watch one object, RBAC rules with resourceNames
-	// are sufficient.
+	// Name selects one object, for which an RBAC rule with resourceNames is sufficient. If empty, all objects are
+	// selected.
 	Name string
 }
 
@@ -36,11 +36,12 @@ func (w Watched) String() string {
 	return name
 }
 
-// WatchChanges calls changed with the metadata of each object that is created, changed, replaced or deleted, until the
-// context ends. It ignores objects that exist at the start, and status changes of objects with a generation.
+// WatchChanges starts a watch that calls changed with the metadata of each created, changed, replaced or deleted
+// object, until the context ends. It ignores the initial list of objects, and status changes of objects with a
+// generation.
 //
-// It watches only metadata. If the API server forbids the watch, WatchChanges logs this once and retries. Callers must
-// therefore also check for changes periodically.
+// If the API server forbids the watch, WatchChanges logs this once and retries. Callers must therefore also check for
+// changes periodically.
 func WatchChanges(
 	ctx context.Context, client metadata.Interface, what Watched,
 	changed func(object *metav1.PartialObjectMetadata, deleted bool),
@@ -67,7 +68,7 @@ func WatchChanges(
 	return nil
 }
 
-// withoutFields removes managedFields, which differs does not compare.
+// withoutFields removes managedFields to save memory. The function differs does not use them.
 func withoutFields(in any) (any, error) {
 	if o, ok := in.(*metav1.PartialObjectMetadata); ok {
 		o.ManagedFields = nil
@@ -100,7 +101,8 @@ func changes(changed func(*metav1.PartialObjectMetadata, bool)) cache.ResourceEv
 	}
 }
 
-// differs reports whether an object changed. If the object has a generation, status changes are ignored.
+// differs reports whether an object changed between two events. It ignores status changes if the object has a
+// generation.
 func differs(was, is *metav1.PartialObjectMetadata) bool {
 	if was.UID != is.UID || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() {
 		return true

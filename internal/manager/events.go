@@ -14,8 +14,8 @@ import (
 	crrecorder "sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
-// maxPosts limits the queue of events to post. Events that exceed the limit are not posted, but are still recorded in
-// the cluster.
+// maxPosts limits the queue of events to post to events-addr. If the queue is full, a new event is recorded only in the
+// cluster.
 const maxPosts = 100
 
 // Rate limits for posted events, so a failing fleet does not send thousands of notifications.
@@ -30,10 +30,10 @@ type eventManager struct {
 	posts *posts
 }
 
-// posting returns the manager with event recorders that also post events to an address, like Flux's controllers.
+// posting returns a manager whose event recorders also post events to the address in to, as Flux's controllers do.
 func posting(mgr ctrl.Manager, to webhook) (ctrl.Manager, error) {
 	p := newPosts(to, mgr.GetScheme(), mgr.GetLogger().WithName("events"))
-	if err := to.configure(retryablehttp.NewClient(), p.log); err != nil { // find errors at startup
+	if err := to.configure(retryablehttp.NewClient(), p.log); err != nil { // return configuration errors at startup
 		return nil, err
 	}
 	if err := mgr.Add(p); err != nil {
@@ -47,7 +47,7 @@ func (m eventManager) GetEventRecorder(name string) crrecorder.EventRecorder {
 	return m.posts.recorder(name, m.Manager.GetEventRecorder(name))
 }
 
-// posts queues events to post, so a slow or unresponsive address does not delay reconciliation.
+// posts is a queue of events to post, so a slow or unresponsive receiver does not delay reconciliation.
 type posts struct {
 	to     webhook
 	scheme *runtime.Scheme
@@ -84,7 +84,7 @@ func (p *posts) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection returns false, because only the leader records events.
+// NeedLeaderElection returns false. Start can run in every replica, because only the leader records events.
 func (p *posts) NeedLeaderElection() bool { return false }
 
 // recorder records events in the cluster and queues them for posting.
@@ -106,12 +106,12 @@ func (p *posts) recorder(name string, cluster crrecorder.EventRecorder) crrecord
 	return recorder{cluster, p, to}
 }
 
-// Eventf records an event.
+// Eventf records and posts an event without annotations.
 func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
 	r.AnnotatedEventf(regarding, related, nil, eventType, reason, action, note, args...)
 }
 
-// AnnotatedEventf records an event with annotations.
+// AnnotatedEventf records an event in the cluster and queues it for posting if the filters select it.
 func (r recorder) AnnotatedEventf(
 	regarding, related runtime.Object, annotations map[string]string, eventType, reason, action, note string,
 	args ...any,
@@ -124,7 +124,7 @@ func (r recorder) AnnotatedEventf(
 		r.posts.log.Error(err, "failed to post an event: cannot create a reference to its object", "reason", reason)
 		return
 	}
-	object := regarding.DeepCopyObject() // the reconciler can modify the object before it is posted
+	object := regarding.DeepCopyObject() // the reconciler can modify regarding before post runs
 	select {
 	case r.posts.queue <- func() { r.to.AnnotatedEventf(object, annotations, eventType, reason, note, args...) }:
 	default:
@@ -132,8 +132,8 @@ func (r recorder) AnnotatedEventf(
 	}
 }
 
-// recorded is the cluster recorder that Flux's recorder requires. It is a no-op, because type recorder has already
-// recorded the event in the cluster.
+// recorded is a no-op. Flux's recorder requires a recorder for the cluster, but type recorder has already recorded the
+// event there.
 type recorded struct{}
 
 func (recorded) Event(runtime.Object, string, string, string)          {}

@@ -8,13 +8,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// unfenced are the API groups that a process can write to without a valid lease: leases, and access reviews, which the
-// API server does not store.
+// unfenced contains the path prefixes of requests that a process can send without a valid lease: those for leases, and
+// those for access reviews, which the API server does not store.
 var unfenced = []string{"/apis/coordination.k8s.io/", "/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/"}
 
-// fence refuses writes to the API server while another process could hold the lease. It is required because the renew
-// deadline can be longer than the lease duration. After an outage of the API server, the former holder then does not
-// know yet whether another replica has acquired the lease.
+// fence is an http.RoundTripper that refuses writes to the API server while another process could hold the lease. It is
+// required because the renew deadline can be longer than the lease duration: after an outage of the API server, this
+// process can continue to run although another replica has acquired the lease.
 type fence struct {
 	next  http.RoundTripper
 	lease *Lease

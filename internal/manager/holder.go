@@ -11,17 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// podName and podUID are the environment variables with the name and the UID of the program's Pod.
+// podName and podUID are environment variables. The charts set them to the name and the UID of the program's Pod.
 const podName, podUID = "POD_NAME", "POD_UID"
 
-// identity returns the identity with which the process holds a lease. If a process is killed and restarted in the same
-// Pod or on the same host, it has the same identity. It can then continue with the lease instead of waiting for the
-// lease to expire.
+// identity returns the holder identity of this process for a lease. If a process is killed and restarted in the same
+// Pod or on the same host, it has the same identity. It can then renew the lease instead of waiting for the lease to
+// expire.
 //
-// Two running processes must never share an identity, because client-go would treat both as the holder. The UID of a
-// Pod distinguishes Pods of the same name, for example after a node was disconnected. Outside of a Pod, the boot ID and
-// the network namespace replace the UID. Within a Pod or network namespace, exclusive distinguishes processes. If any
-// of these is unavailable, the identity is random, and a restarted process waits for the lease to expire.
+// Two running processes must never have the same identity, because client-go would treat both as the holder. The Pod's
+// UID distinguishes Pods of the same name, for example after a node was disconnected. Outside of a Pod, the boot ID and
+// the network namespace replace the UID. The function exclusive ensures that only one process of a Pod or network
+// namespace uses the identity. If any of these is unavailable, the identity is random, and a restarted process waits
+// for the lease to expire.
 func identity(lease string) (string, error) {
 	pod, uid := os.Getenv(podName), os.Getenv(podUID)
 	if pod != "" && uid != "" && exclusive(pod+"/"+uid) {
@@ -37,9 +38,9 @@ func identity(lease string) (string, error) {
 	return host + "_" + string(uuid.NewUUID()), err
 }
 
-// networkNamespace identifies the network namespace of the process by the kernel's boot ID and the number of the
-// namespace. It returns "" if either is unavailable. The kernel reuses a number only after all processes of the
-// namespace have ended.
+// networkNamespace returns an identifier of the process's network namespace: the kernel's boot ID and the number of the
+// namespace. It returns "" if either is unavailable. The kernel reuses the number of a namespace only after all its
+// processes have ended.
 //
 // Source: namespaces(7), /proc/pid/ns; random(4), boot_id.
 func networkNamespace() string {
@@ -75,7 +76,7 @@ func exclusive(name string) bool {
 			if err != nil {
 				return
 			}
-			_ = connection.Close() // the socket only reserves the name
+			_ = connection.Close() // clients have no use for the socket
 		}
 	}()
 	return true

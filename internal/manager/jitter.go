@@ -5,12 +5,12 @@ import (
 	randv2 "math/rand/v2"
 )
 
-// shared is a source of random numbers that is safe for concurrent use. The default source of the jitter package comes
-// from math/rand and can panic if it is used concurrently.
+// shared is a source of random numbers that is safe for concurrent use. With the default source of Flux's jitter
+// package, concurrent use can panic.
 type shared struct{}
 
 var _ rand.Source64 = shared{}
 
 func (shared) Int63() int64   { return int64(randv2.Uint64() >> 1) }
 func (shared) Uint64() uint64 { return randv2.Uint64() }
-func (shared) Seed(int64)     {} // the numbers need not be reproducible
+func (shared) Seed(int64)     {} // no-op, because the numbers need not be reproducible

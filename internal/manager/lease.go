@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Election configures how a lease is renewed and acquired.
+// Election contains the durations of leader election.
 type Election struct {
-	// Lease is the time after which another replica acquires a lease that its holder does not renew.
+	// Lease is the time after the last renewal when another replica can acquire the lease.
 	Lease time.Duration
 	// Renew is the time for which the holder retries a failed renewal before its process exits. It can be longer than
 	// Lease, because a process cannot write after its lease has expired. If no other process has acquired the lease,
@@ -27,9 +27,9 @@ type Election struct {
 }
 
 // Replicas is for a program with several replicas: another replica takes over quickly, and no replica exits during an
-// outage of the API server of up to a minute. Single is for a program with one replica in a cluster that it must not
-// load: it sends one renewal per minute. In both cases, a restarted process does not wait for the lease to expire, see
-// identity.
+// outage of the API server of up to a minute. Single is for a program with one replica: it renews the lease only once
+// per minute, to reduce the load on the API server. With either, a restarted process does not wait for the lease to
+// expire (see identity).
 var (
 	Replicas = Election{Lease: 15 * time.Second, Renew: 75 * time.Second, Retry: 2 * time.Second}
 	Single   = Election{Lease: 3 * time.Minute, Renew: 100 * time.Second, Retry: 2 * time.Second}
@@ -45,7 +45,7 @@ func (e Election) Elector() Election {
 	return e
 }
 
-// maxRequestTime limits the time of a request for a lease, so time for retries remains if a connection hangs.
+// maxRequestTime is the maximum timeout of a lease request. It leaves time for retries before the lease expires.
 const maxRequestTime = 10 * time.Second
 
 // inFlight is the time before the expiry of a lease at which it counts as expired, because a write must reach the
@@ -74,7 +74,7 @@ type Lease struct {
 	renewed time.Time
 	// acquired is true if this process acquired the lease and has not released it.
 	acquired bool
-	// resumed is true if the holder of the lease already had this process's identity when the process started.
+	// resumed is true if the lease already had this process's identity as its holder before this process acquired it.
 	resumed bool
 }
 
@@ -111,14 +111,14 @@ func newLeaseOf(config *rest.Config, holder, namespace, name string, election El
 	}, nil
 }
 
-// recordWith sets the recorder of the Events that report a change of the holder.
+// recordWith sets the recorder for Events about a new holder of the lease.
 func (l *Lease) recordWith(recorder resourcelock.EventRecorder) {
 	if lock, ok := l.Interface.(*resourcelock.LeaseLock); ok {
 		lock.LockConfig.EventRecorder = recorder
 	}
 }
 
-// Get reads the lease. If the lease was deleted or has another holder, it counts as lost immediately.
+// Get reads the lease. If the lease was deleted or has another holder, this process treats it as lost immediately.
 func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	l.mu.Lock()
@@ -137,7 +137,7 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 }
 
 // Taken returns a channel that is closed once another process acquires the lease while this process holds it. The
-// process must then exit, because its elector would retry until the renew deadline.
+// process must then exit, because client-go's elector would only retry until the renew deadline.
 func (l *Lease) Taken() <-chan struct{} { return l.taken }
 
 // Restored returns a channel that is closed once the API server has returned to an earlier state. The process must then
@@ -153,7 +153,8 @@ func (l *Lease) isTaken() bool {
 	}
 }
 
-// exitOnceLost is a Runnable that returns an error once the process must exit because of Taken or Restored.
+// exitOnceLost waits until the channel of Taken or Restored is closed and then returns an error, which ends the
+// manager.
 func (l *Lease) exitOnceLost(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -165,8 +166,8 @@ func (l *Lease) exitOnceLost(ctx context.Context) error {
 	}
 }
 
-// RecordEvent emits an Event for a change of the holder. It emits no Event if a restarted container continues with its
-// lease.
+// RecordEvent emits an Event about a new holder. It emits none if a restarted process renews the lease that it already
+// held.
 func (l *Lease) RecordEvent(event string) {
 	l.mu.Lock()
 	resumed := l.resumed
@@ -228,10 +229,10 @@ func (l *Lease) age() time.Duration {
 	return max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0)))
 }
 
-// Held returns nil while no other process can hold the lease. A process that was suspended or disconnected from the API
-// server does not notice immediately that it lost the lease. It must therefore call Held before it writes to a server
-// that accepts several writers, such as a registry. A nil Lease means that leader election is disabled, and is always
-// held.
+// Held returns nil while no other process can hold the lease, and an error otherwise. A process that was suspended or
+// disconnected from the API server does not notice immediately that it lost the lease. It must therefore call Held
+// before it writes to a server that does not check the lease, such as a registry. For a nil Lease, which means that
+// leader election is disabled, Held always returns nil.
 func (l *Lease) Held() error {
 	if l != nil && l.age() > l.election.Lease-inFlight {
 		return errExpired

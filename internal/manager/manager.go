@@ -1,5 +1,6 @@
-// Package manager creates the controller manager of both programs. It defines the flags of `run` for the API server,
-// leader election, metrics, probes and events. The flags have the same names as in Flux's controllers.
+// Package manager creates the controller-runtime managers of kcp-publisher and skr-agent. It defines the flags of `run`
+// for the API server, leader election, metrics, probes and events. The flags have the same names as in Flux's
+// controllers.
 package manager
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// Flags contains the flags that `run` has in both programs.
+// Flags contains the flags that `kcp-publisher run` and `skr-agent run` share.
 type Flags struct {
 	cluster                      cli.Cluster
 	qps                          float32
@@ -37,17 +38,17 @@ type Flags struct {
 // Lease returns the lease of the manager that New returned, or nil if leader election is disabled.
 func (f *Flags) Lease() *Lease { return f.lease }
 
-// elections returns the settings for leases from the flags.
+// elections returns the durations of leader election from the flags.
 func (f *Flags) elections() Election {
 	return Election{Lease: f.election.LeaseDuration, Renew: f.election.RenewDeadline, Retry: f.election.RetryPeriod}
 }
 
-// intervalJitter is the default variation of intervals in percent, in both directions.
+// intervalJitter is the default of interval-jitter-percentage: polling intervals vary by up to 10% in both directions.
 const intervalJitter = 10
 
-// AddFlags adds flags, and settings for values that few users change. cluster is the name of the cluster in the help.
-// authenticate adds large packages to a program and can be nil. Metrics are then served without authentication, by
-// default only on the loopback address.
+// AddFlags adds flags, and settings for values that few users change. cluster describes the cluster in the help. If
+// authenticate is nil, the program serves metrics without authentication, by default only on the loopback address. A
+// program can use nil to avoid the large packages for authentication.
 func (f *Flags) AddFlags(
 	flags, settings *pflag.FlagSet, cluster string, election Election, authenticate Authenticate,
 ) {
@@ -83,7 +84,7 @@ func (f *Flags) AddFlags(
 		"interval-jitter-percentage").Usage = "variation of polling intervals in percent, in both directions; 0 to 99"
 }
 
-// addElection adds settings with the names of Flux's flags for leader election, except --enable-leader-election, which
+// addElection adds the leader election flags of Flux's controllers as settings, except --enable-leader-election, which
 // --leader-elect replaces.
 func (f *Flags) addElection(settings *pflag.FlagSet, election Election) {
 	usages := map[string]string{
@@ -126,8 +127,8 @@ func (f *Flags) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Identity returns the name of a program's lease. Programs with different selectors use different leases, so they do
-// not wait for each other.
+// Identity returns the name of a program's lease: base, followed by a hash of the selector if it is not empty. Programs
+// with different selectors thus use different leases and do not wait for each other.
 func Identity(base, selector string) string {
 	if selector == "" {
 		return base
@@ -200,7 +201,7 @@ func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
 	elector := e.Elector()
 	options := base
 	options.Logger, options.MapperProvider = ctrl.Log, newMapper
-	options.Metrics.BindAddress, options.HealthProbeBindAddress = "0", "0" // see addServers
+	options.Metrics.BindAddress, options.HealthProbeBindAddress = "0", "0" // addServers adds its own servers instead
 	options.LeaderElection, options.LeaderElectionReleaseOnCancel = f.election.Enable, f.election.ReleaseOnCancel
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &elector.Lease, &elector.Renew, &elector.Retry
 	if f.pprof && f.metricsAddress == "0" {

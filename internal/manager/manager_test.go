@@ -73,9 +73,9 @@ func TestClientHasNoRateLimitByDefault(t *testing.T) {
 		qps   float32
 		burst int
 	}{
-		"no flags":                   {nil, -1, 300},
-		"limit of queries":           {[]string{"--set=kube-api-qps=20"}, 20, 300},
-		"limit of queries and burst": {[]string{"--set=kube-api-qps=0.5", "--set=kube-api-burst=40"}, 0.5, 40},
+		"no flags":                    {nil, -1, 300},
+		"query rate limit":            {[]string{"--set=kube-api-qps=20"}, 20, 300},
+		"query rate and burst limits": {[]string{"--set=kube-api-qps=0.5", "--set=kube-api-burst=40"}, 0.5, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, err := parse(t, append(c.args, "--kubeconfig", path)...).Config()
@@ -148,7 +148,7 @@ func TestJitterFlagVariesIntervals(t *testing.T) {
 	}
 }
 
-func TestEachSelectorHasItsOwnLease(t *testing.T) {
+func TestEachLabelSelectorHasItsOwnLease(t *testing.T) {
 	if got := Identity("one", ""); got != "one" {
 		t.Errorf("got lease %q without a selector, want one", got)
 	}

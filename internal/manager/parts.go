@@ -10,11 +10,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// Parts creates several managers in one process, each with its own lease, and an outer manager for the whole process.
+// Parts creates several managers in one process, each with its own lease, and an outer manager that serves the
+// process's metrics and probes.
 type Parts struct {
 	// Holder is the identity of the process in all leases.
 	Holder string
-	// Outer serves metrics and probes. It does not need a lease.
+	// Outer is the manager that serves metrics and probes. It does not need a lease.
 	Outer ctrl.Manager
 
 	flags     *Flags
@@ -36,12 +37,13 @@ func (f *Flags) NewParts(config *rest.Config, base ctrl.Options) (*Parts, error)
 	return &Parts{Holder: holder, Outer: outer, flags: f, config: config, namespace: base.LeaderElectionNamespace}, err
 }
 
-// Election returns the settings for the electors of the leases.
+// Election returns the durations for client-go's electors. release is true if a process must release its leases when it
+// exits.
 func (p *Parts) Election() (elector Election, release bool) {
 	return p.flags.elections().Elector(), p.flags.election.ReleaseOnCancel
 }
 
-// Lease returns the lease with this name. It emits Events when its holder changes.
+// Lease returns a lease by its name. The lease emits Events when its holder changes.
 func (p *Parts) Lease(name string) (*Lease, error) {
 	lease, err := newLeaseOf(p.config, p.Holder, p.namespace, name, p.flags.elections())
 	if err != nil {
@@ -52,12 +54,12 @@ func (p *Parts) Lease(name string) (*Lease, error) {
 	return lease, nil
 }
 
-// New returns the manager of one part. It writes only while the lease is valid, serves no endpoints, and has no leader
-// election of its own.
+// New returns the manager of one part. The manager's clients write only while the lease is valid. It serves no
+// endpoints and runs no leader election, because the caller manages the lease.
 func (p *Parts) New(base ctrl.Options, lease *Lease) (ctrl.Manager, error) {
 	base.Logger = ctrl.Log
 	base.Metrics.BindAddress, base.HealthProbeBindAddress, base.LeaderElection = "0", "0", false
-	base.Controller.SkipNameValidation = new(true) // the controllers of all parts have the same names and share metrics
+	base.Controller.SkipNameValidation = new(true) // the parts have controllers of the same names, which share metrics
 	mgr, err := ctrl.NewManager(fenced(p.config, lease), base)
 	if err != nil {
 		return nil, fmt.Errorf("set up a manager: %w", err)

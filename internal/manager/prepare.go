@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// prepareBackoff defines the time between two attempts of Prepare.
+// prepareBackoff is the backoff between the attempts of Prepare.
 var prepareBackoff = wait.Backoff{
 	Duration: 500 * time.Millisecond,
 	Factor:   2,
@@ -27,10 +27,10 @@ var prepareBackoff = wait.Backoff{
 	Cap:      10 * time.Second,
 }
 
-// Prepare calls the function prepare with the steps that a program must complete before its manager starts. If the API
-// server is unavailable or refuses a step, Prepare logs the reason once and retries. It then also serves probes, which
-// report the program as alive but not ready. After the limit, it returns the error; 0 means no limit. Errors that are
-// not temporary are returned immediately.
+// Prepare calls prepare, which contains the steps that a program must complete before its manager starts. If the error
+// is temporary, for example because the API server is unavailable, Prepare logs it and retries. It does not log the
+// same error again. While it retries, it serves probes that report the program as alive but not ready. It returns other
+// errors immediately, and temporary errors after limit; 0 means no limit.
 func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(context.Context) error) error {
 	began, backoff, logged := time.Now(), prepareBackoff, ""
 	stop := func() {}
@@ -65,7 +65,7 @@ func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(c
 	}
 }
 
-// obstacle returns a description of the problem that delays the start.
+// obstacle returns a description of the error that delays the start, for the log.
 func obstacle(err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -77,7 +77,7 @@ func obstacle(err error) string {
 	}
 }
 
-// serveWaiting serves the probes of a program that waits to start. The returned function stops the server.
+// serveWaiting serves the probes of a program that cannot start yet. stop stops the server.
 func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 	if f.probeAddress == "0" || f.probeAddress == "" {
 		return func() {}, nil
@@ -94,7 +94,7 @@ func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 	server := serve.New(probes, serve.Small)
 	ended := make(chan struct{})
 	go func() {
-		_ = server.Serve(listener) // returns once the server is closed
+		_ = server.Serve(listener) // Serve returns when stop closes the server
 		close(ended)
 	}()
 	return func() {
@@ -103,7 +103,8 @@ func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// temporaryStatuses are the status codes below 500 of errors that can be temporary.
+// temporaryStatuses contains the status codes below 500 that can be temporary, for example until RBAC rules are
+// created.
 var temporaryStatuses = []int32{
 	http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests,
 }

@@ -11,13 +11,12 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// errRestored reports that etcd was restored from a backup. The watches of the process then wait for resource versions
-// that the API server has not reached yet, so its caches do not contain the restored objects.
+// errRestored reports that etcd was restored from a backup. The process must restart, because its watches wait for
+// resource versions that the API server has not reached yet, and its caches do not contain the restored objects.
 var errRestored = errors.New(
 	"the API server returned to an earlier state (was etcd restored?): restarting to clear the caches")
 
-// revisions observes the resource versions of a lease. Resource versions decrease only if the API server returns to an
-// earlier state.
+// revisions detects that etcd was restored from a backup: the resource version of the lease is then lower than before.
 type revisions struct {
 	mu     sync.Mutex // guards latest
 	latest string
@@ -27,7 +26,7 @@ type revisions struct {
 
 func newRevisions() *revisions { return &revisions{restored: make(chan struct{})} }
 
-// observe records a resource version. It ignores versions that are not numbers.
+// observe compares a resource version of the lease with the last one. It closes restored if the version has decreased.
 func (r *revisions) observe(version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,19 +63,19 @@ func (o observedLease) observed(lease *coordinationv1.Lease, err error) (*coordi
 	return lease, err
 }
 
-// Get reads the lease.
+// Get reads the lease and observes its resource version.
 func (o observedLease) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
 	return o.observed(o.LeaseInterface.Get(ctx, name, options))
 }
 
-// Create creates the lease.
+// Create creates the lease and observes its resource version.
 func (o observedLease) Create(
 	ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions,
 ) (*coordinationv1.Lease, error) {
 	return o.observed(o.LeaseInterface.Create(ctx, lease, options))
 }
 
-// Update writes the lease.
+// Update writes the lease and observes its resource version.
 func (o observedLease) Update(
 	ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions,
 ) (*coordinationv1.Lease, error) {

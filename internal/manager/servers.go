@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// Authenticate returns a filter that accepts a request if the API server authenticates its sender and authorizes the
-// sender to get the path. An example is filters.WithAuthenticationAndAuthorization of controller-runtime.
+// Authenticate returns a filter that accepts a request only if the API server authenticates the client and authorizes
+// it to get the path. An example is controller-runtime's filters.WithAuthenticationAndAuthorization.
 type Authenticate func(*rest.Config, *http.Client) (metricsserver.Filter, error)
 
 // maxScrapes limits concurrent scrapes, because each scrape needs memory for all metrics.

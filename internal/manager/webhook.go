@@ -23,14 +23,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// webhook defines the address to which events are posted, and which events are posted.
+// webhook contains the settings for posting events: the address, the filters, the file with headers, and the CA.
 type webhook struct {
 	address, severity string
 	reasons           []string
 	headers, ca       string
 }
 
-// Severities of events, with Flux's names.
+// Values of events-severity, named as in Flux.
 const (
 	severityInfo  = "info"
 	severityError = "error"
@@ -85,7 +85,7 @@ func (w *webhook) check() error {
 	return nil
 }
 
-// wants reports whether an event is posted.
+// wants reports whether the filters for severity and reasons select an event for posting.
 func (w *webhook) wants(eventType, reason string) bool {
 	if w.severity == severityError && eventType != corev1.EventTypeWarning {
 		return false
@@ -116,21 +116,22 @@ func (w *webhook) configure(client *retryablehttp.Client, log logr.Logger) error
 	client.HTTPClient.CheckRedirect = func(*http.Request, []*http.Request) error {
 		return errors.New("redirects are not followed: set the target of the redirect as the address")
 	}
-	// The response is ignored, because its Retry-After header could delay all other events without limit.
+	// Ignore the response, because its Retry-After header could delay all queued events without limit.
 	client.Backoff = func(least, most time.Duration, attempt int, _ *http.Response) time.Duration {
 		return retryablehttp.DefaultBackoff(least, most, attempt, nil)
 	}
 	return nil
 }
 
-// poster adds the headers from a file to each post, and logs refused posts.
+// poster is an http.RoundTripper that adds the headers of events-headers to each request and logs refused requests.
 type poster struct {
 	next    http.RoundTripper
 	headers string
 	log     logr.Logger
 }
 
-// maxResponseBytes limits the part of a response that is read. Reading the response allows the connection to be reused.
+// maxResponseBytes limits how much of a response body is read. Reading the complete body allows Go to reuse the
+// connection.
 const maxResponseBytes = 4 << 10
 
 // RoundTrip sends a post and discards the response body, because the caller does not read it.
@@ -149,7 +150,7 @@ func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _ = io.CopyN(io.Discard, response.Body, maxResponseBytes) // closing the body drops the rest
+	_, _ = io.CopyN(io.Discard, response.Body, maxResponseBytes) // Close discards the rest
 	err = response.Body.Close()
 	response.Body = http.NoBody
 	if code := response.StatusCode; code >= 400 && code < 500 && code != http.StatusTooManyRequests {
@@ -173,7 +174,7 @@ func readHeaders(path string) (textproto.MIMEHeader, error) {
 	text := append(bytes.TrimSpace(data), "\r\n\r\n"...)
 	headers, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(text))).ReadMIMEHeader()
 	if err != nil || len(headers) == 0 {
-		// the error omits the content, which is secret
+		// err could contain a secret header, so do not return it
 		return nil, fmt.Errorf("%s must contain lines such as Authorization: Bearer TOKEN", path)
 	}
 	return headers, nil

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// GoRuntime registers metrics of the Go runtime. By default, these are the metrics that client_golang exports, such as
-// go_goroutines and go_memstats_heap_inuse_bytes. If all is true, it registers all metrics, like controller-runtime,
-// which are four times as many.
+// GoRuntime registers metrics of the Go runtime: client_golang's default metrics, such as go_goroutines, or, if all is
+// true, all metrics of the Go runtime, which are four times as many. It replaces controller-runtime's registration of
+// all metrics.
 func GoRuntime(all bool) error {
 	few, full := collectors.NewGoCollector(),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll))

@@ -1,7 +1,6 @@
-// Package measure defines the metrics of both programs. Its functions take the name, labels and help of a metric,
-// register the metric and return it. Definitions lists all metrics, and docs/reference/metrics.md is generated from
-// this list. A metric without a value is not exported. A standby replica does not know the value of a gauge, and
-// exporting 0 would raise alerts.
+// Package measure defines the metrics of kcp-publisher and skr-agent. Its functions take the name, labels and help of a
+// metric, register the metric and return it. docs/reference/metrics.md is generated from Definitions. A gauge without a
+// value is not exported: a standby replica does not know the value, and exporting 0 would raise alerts.
 package measure
 
 import (
@@ -62,8 +61,8 @@ func Counter(d Definition) prometheus.Counter {
 	return c
 }
 
-// Counters defines counters with labels. If the metric has one label, counters for the label values in start are
-// exported as 0 from the beginning. Without them, PromQL's increase() would miss the first event of each counter.
+// Counters defines counters with labels. If the metric has one label, Counters exports 0 from the beginning for the
+// label values in start. Otherwise, PromQL's increase() would miss the first event of each counter.
 func Counters[T ~string](d Definition, start ...T) *prometheus.CounterVec {
 	d.Kind = KindCounter
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)
@@ -82,19 +81,19 @@ func Gauges(d Definition) *prometheus.GaugeVec {
 	return g
 }
 
-// Value is a gauge that is exported only while its value is known. It is safe for concurrent use.
+// Value is a gauge that is exported only while a value is set. It is safe for concurrent use.
 type Value struct{ vec *prometheus.GaugeVec }
 
-// Gauge defines a gauge without labels. Its value is unknown until it is set.
+// Gauge defines a gauge without labels. It is not exported until its value is set.
 func Gauge(d Definition) Value { return Value{Gauges(d)} }
 
-// Set sets the value.
+// Set sets the value and exports the gauge.
 func (v Value) Set(value float64) { v.vec.WithLabelValues().Set(value) }
 
-// Add adds to the value. It treats an unknown value as 0.
+// Add adds to the value, or to 0 if no value is set.
 func (v Value) Add(value float64) { v.vec.WithLabelValues().Add(value) }
 
-// Unset makes the value unknown.
+// Unset stops exporting the gauge until the next Set or Add.
 func (v Value) Unset() { v.vec.Reset() }
 
 // Histograms defines histograms, with or without labels.

@@ -29,9 +29,8 @@ func Reference() string {
 	return text.String()
 }
 
-// CheckReference compares the table of a program's metrics in a document with the registered metrics. With update, it
-// writes the table. The table is between two comments that name the program. The error explains how to update the
-// document.
+// CheckReference returns an error if the table of a program's metrics in a document does not match the registered
+// metrics. With update, it writes the table instead. The table is between the comments "PROGRAM" and "end of PROGRAM".
 func CheckReference(path, program string, update bool) error {
 	if err := checkRegistered(); err != nil {
 		return err
@@ -60,8 +59,8 @@ func CheckReference(path, program string, update bool) error {
 // prefix is the prefix of the project's own metrics.
 const prefix = "kyma_pull_"
 
-// checkRegistered returns an error if the defined metrics differ from the registered metrics. A metric that is
-// registered without this package would be missing in the documentation.
+// checkRegistered returns an error if a metric with the project's prefix was registered without this package, because
+// the documentation would not contain it.
 func checkRegistered() error {
 	described := make(chan *prometheus.Desc, 1000)
 	metrics.Registry.(prometheus.Collector).Describe(described)

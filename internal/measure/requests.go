@@ -8,16 +8,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// requestBuckets are for requests to a registry. Most requests take milliseconds, but a request with a large body can
-// take a minute.
+// requestBuckets contains histogram buckets for requests to a registry, in seconds. Most requests take milliseconds,
+// but a request with a large body can take a minute.
 var requestBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 
 // LabelsOfRequests are the labels of the metrics that Requests defines.
 var LabelsOfRequests = []string{"method", "code"}
 
-// Requests defines a histogram of requests, and returns a function that measures the requests of a transport. A
-// measurement is the time until the response header arrives. The label code is the class of the status: 2xx, 3xx, 4xx,
-// 429 or 5xx, or "error" if no response arrives.
+// Requests defines a histogram of request durations, and returns a function that wraps a transport to measure its
+// requests. A request's duration ends when the response header arrives. The label code is the class of the status code:
+// 2xx, 3xx, 4xx, 429 or 5xx, or "error" if no response arrives.
 func Requests(d Definition) func(http.RoundTripper) http.RoundTripper {
 	d.Labels = LabelsOfRequests
 	seconds := Histograms(d, requestBuckets...)

@@ -20,16 +20,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Cluster queries an API server. It makes no changes in the cluster, because the API server does not store access
-// reviews.
+// Cluster queries an API server. It creates only reviews, which the API server evaluates but does not store, so it
+// changes nothing in the cluster.
 type Cluster struct {
 	clients
 	times *Times
-	// what is the name of the cluster in messages
+	// what describes the cluster in messages
 	what string
 }
 
-// clients are the clients that the checks use. A complete clientset would add 9 MB to the agent.
+// clients contains only the API clients that the checks use, because a complete clientset would add 9 MB to the agent.
 type clients struct {
 	identity  authenticationclient.SelfSubjectReviewsGetter
 	rights    *authorizationclient.AuthorizationV1Client
@@ -67,8 +67,8 @@ func Connect(config *rest.Config, what string, times *Times) (*Cluster, error) {
 	return &Cluster{all, times, what}, nil
 }
 
-// Reachable checks whether the API server responds, and compares its clock. The other checks require a reachable API
-// server.
+// Reachable checks whether the API server responds and accepts the credentials, and compares its clock with this
+// machine's clock. If it returns false, callers must skip the other checks.
 func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bool) {
 	check := "API server of " + c.what
 	review, err := c.identity.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
@@ -85,8 +85,8 @@ func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bo
 		Clock("the API server", ahead, known)}, true
 }
 
-// Rights checks for each part of a chart's RBAC whether all its permissions are granted. advice returns the advice for
-// missing permissions of a file.
+// Rights returns a finding for each RBAC file of a chart. A check fails if the API server does not grant all
+// permissions in dir/PART.yaml. advice returns the advice for a file with missing permissions.
 func (c *Cluster) Rights(
 	ctx context.Context, files fs.FS, dir string, parts []string, namespaces map[string]string,
 	advice func(file string) string,
@@ -104,7 +104,7 @@ func (c *Cluster) Rights(
 	return findings
 }
 
-// Given checks whether all permissions of a part are granted.
+// Given checks whether the API server grants all permissions of a part of the chart's RBAC.
 func (c *Cluster) Given(ctx context.Context, part string, permissions []Permission, advice string) Finding {
 	denied, err := c.denied(ctx, permissions)
 	if err != nil {
@@ -128,8 +128,8 @@ func (c *Cluster) denied(ctx context.Context, permissions []Permission) ([]Permi
 	return denied, nil
 }
 
-// ActsAs checks whether the program can impersonate a ServiceAccount, and whether the ServiceAccount has permissions.
-// The agent impersonates ServiceAccounts to install modules.
+// ActsAs checks whether the agent can impersonate a ServiceAccount, which it does to install modules, and whether the
+// ServiceAccount has any permissions.
 func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 	check := "ServiceAccount " + user
 	config = rest.CopyConfig(config)
@@ -155,8 +155,8 @@ func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 	return Account(check, namespace, found.Status)
 }
 
-// Definitions checks whether the API server serves all kinds with all fields that the program uses. It reads OpenAPI
-// documents, which every account can read. worst is the result for a missing kind or field.
+// Definitions checks whether the API server serves all kinds in the CRD files of dir, with all their fields. It reads
+// OpenAPI documents, which every account can read. worst is the result for a missing kind or field.
 func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, worst Result, advice string) []Finding {
 	definitions, err := Definitions(files, dir)
 	if err != nil {
@@ -189,7 +189,7 @@ func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, wors
 	return findings
 }
 
-// Registry returns the finding for the result of a request to a registry. If err is nil, the request succeeded.
+// Registry returns the finding for a request to a registry. err is the error of the request, or nil if it succeeded.
 func Registry(check, location, what string, err error) Finding {
 	if err == nil {
 		return passed(check, "%s: %s", location, what)

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Limits for the difference between two clocks. Registry tokens are valid for five minutes, so they are never valid if
-// the difference is larger.
+// Limits for the difference between two clocks. Registry tokens are valid for five minutes, so a larger difference
+// makes every token invalid.
 const (
 	clockWarning = time.Minute
 	clockFailed  = 5 * time.Minute
 )
 
-// Clock returns the finding for the difference between this machine's clock and another clock. ahead is negative if
-// this machine's clock is behind.
+// Clock returns the finding for the difference between this machine's clock and the clock of another server, which than
+// describes. ahead is negative if this machine's clock is behind.
 func Clock(than string, ahead time.Duration, known bool) Finding {
 	check := "clock, against " + than
 	if !known {
@@ -37,7 +37,7 @@ func Clock(than string, ahead time.Duration, known bool) Finding {
 	return passed(check, "the clocks differ by less than a minute")
 }
 
-// Times compares a clock with the time in the responses of a server.
+// Times compares this machine's clock with the Date header in a server's responses.
 type Times struct {
 	now func() time.Time
 
@@ -46,10 +46,11 @@ type Times struct {
 	known bool
 }
 
-// NewTimes returns Times that use the clock now.
+// NewTimes returns a Times. now returns the time of this machine's clock.
 func NewTimes(now func() time.Time) *Times { return &Times{now: now} }
 
-// Ahead returns how far the clock is ahead of the server's clock, and whether the server has sent its time.
+// Ahead returns how far this machine's clock is ahead of the server's clock. It returns false if no response contained
+// a Date header.
 func (t *Times) Ahead() (time.Duration, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,8 +77,8 @@ func (w timed) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// record records the smallest possible difference between the clocks. The server created the date header between sent
-// and received, and the header omits fractions of a second.
+// record stores the smallest difference between the clocks that explains date. The server created the Date header
+// between sent and received, and the header omits fractions of a second.
 func (t *Times) record(sent, received, date time.Time) {
 	ahead := time.Duration(0)
 	switch {

@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Definition is a version of a kind that a program uses, with its schema.
+// Definition is one version in a CRD that a program requires, with its schema.
 type Definition struct {
 	// CRD is the name of the CustomResourceDefinition.
 	CRD, Group, Version, Kind string
 	schema                    map[string]any
 }
 
-// Definitions reads the definitions from the CRD files in a folder.
+// Definitions returns a Definition for each served version in the CRD files in dir.
 func Definitions(files fs.FS, dir string) ([]Definition, error) {
 	entries, err := fs.ReadDir(files, dir)
 	if err != nil {
@@ -53,11 +53,11 @@ func Definitions(files fs.FS, dir string) ([]Definition, error) {
 	return all, nil
 }
 
-// maxSchemaDepth limits the depth to which schemas are compared.
+// maxSchemaDepth is the nesting depth up to which lacking compares schemas.
 const maxSchemaDepth = 64
 
-// Lacks returns the fields of the definition that are missing in the API server's OpenAPI document for its group and
-// version. served is false if the document does not contain the kind.
+// Lacks returns the paths of the definition's fields that are missing in document, the API server's OpenAPI document
+// for the group and version. served is false if the document does not contain the kind.
 func (d Definition) Lacks(document []byte) (fields []string, served bool, err error) {
 	var published struct {
 		Components struct {
@@ -75,7 +75,7 @@ func (d Definition) Lacks(document []byte) (fields []string, served bool, err er
 	return nil, false, nil
 }
 
-// describes reports whether a schema of the API server belongs to the definition's kind.
+// describes reports whether schema, from the API server's OpenAPI document, is the schema of the definition's kind.
 func (d Definition) describes(schema map[string]any) bool {
 	kinds, _ := schema["x-kubernetes-group-version-kind"].([]any)
 	return slices.ContainsFunc(kinds, func(kind any) bool {
@@ -84,8 +84,8 @@ func (d Definition) describes(schema map[string]any) bool {
 	})
 }
 
-// lacking returns the fields of want that are missing in got. It compares only fields, because newer versions of the
-// CRDs only add fields.
+// lacking returns the paths of the fields in want that are missing in got. It does not compare types or validation,
+// because newer versions of the CRDs only add fields.
 func lacking(want, got map[string]any, path string, depth int) []string {
 	if depth == 0 {
 		return nil
@@ -119,7 +119,7 @@ func lacking(want, got map[string]any, path string, depth int) []string {
 // shownFields limits the number of fields in a message.
 const shownFields = 3
 
-// Served returns the finding for a definition. lacks contains the missing fields.
+// Served returns the finding for the results of Lacks. worst is the result for a missing kind or field.
 func (d Definition) Served(served bool, lacks []string, worst Result, advice string) Finding {
 	check := fmt.Sprintf("definition %s, %s", d.CRD, d.Version)
 	switch {

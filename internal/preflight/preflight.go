@@ -1,8 +1,9 @@
 // Package preflight checks the requirements of a program before it runs: files, permissions, CRDs, a registry and the
 // clock.
 //
-// Pure functions in this file and in rights.go, definitions.go and clock.go take observations and return Findings.
-// ask.go and the programs collect the observations. The checks do not change anything.
+// The functions in this file and in rights.go, definitions.go and clock.go are pure: they take observations, such as
+// the status of a response, and return Findings. ask.go and the programs make the observations. The checks do not
+// change anything.
 package preflight
 
 import (
@@ -28,14 +29,14 @@ const (
 	Failed Result = "Failed"
 )
 
-// marks are the first characters of a finding's line.
+// marks contains the symbols with which Draw begins the line of a finding.
 var marks = map[Result]string{Passed: "✓", Warning: "!", Failed: "✗"}
 
 // Finding is one check with its result.
 type Finding struct {
 	Check  string `json:"check"`
 	Result Result `json:"result"`
-	// Message is the observation.
+	// Message describes what the check found.
 	Message string `json:"message"`
 	// Advice explains how to fix the problem. Empty if the check passed or no advice is known.
 	Advice string `json:"advice,omitempty"`
@@ -78,10 +79,11 @@ func Draw(out io.Writer, findings []Finding) {
 	}
 }
 
-// rootWarning is the remaining validity of a root of trust below which a warning is reported.
+// rootWarning is the time before the expiry of a root of trust from which Root returns a warning.
 const rootWarning = 30 * 24 * time.Hour
 
-// Root returns the finding for a root of trust. from is its location, and renew explains how to renew it.
+// Root returns the finding for the expiry of a root of trust. from is the location of the root, and renew is the advice
+// for renewing it.
 func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 	const check = "root of trust"
 	until := root.Expires.UTC().Format(time.DateOnly)
@@ -98,8 +100,8 @@ func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 	return passed(check, "version %d of %s is valid until %s", root.Version, from, until)
 }
 
-// KeyFile returns the finding for the permissions of a private key's file. The group can have read permission, because
-// Pods read keys from Secrets with it.
+// KeyFile returns the finding for the permissions of a file with a private key. Its group can have read permission,
+// because a Pod reads files from a Secret volume with its group's permissions.
 func KeyFile(path string, mode fs.FileMode) Finding {
 	check := "file " + path
 	const other, groupWrites = 0o007, 0o020

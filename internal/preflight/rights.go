@@ -17,11 +17,11 @@ import (
 // Permission is a verb on a resource, on one object, or on a non-resource URL.
 type Permission struct {
 	Verb, Group, Resource, Subresource string
-	// Name is empty for all objects.
+	// Name is the name of one object, or empty for all objects.
 	Name string
-	// Namespace is empty for the whole cluster.
+	// Namespace limits the permission to one namespace. Empty means the whole cluster.
 	Namespace string
-	// URL is empty for resources.
+	// URL is a path such as /metrics, or empty for a permission on a resource.
 	URL string
 }
 
@@ -46,7 +46,7 @@ func (p Permission) String() string {
 	return text
 }
 
-// review returns the access review that checks the permission.
+// review returns a SelfSubjectAccessReview for the permission.
 func (p Permission) review() *authorizationv1.SelfSubjectAccessReview {
 	var spec authorizationv1.SelfSubjectAccessReviewSpec
 	if p.URL != "" {
@@ -60,8 +60,8 @@ func (p Permission) review() *authorizationv1.SelfSubjectAccessReview {
 	return &authorizationv1.SelfSubjectAccessReview{Spec: spec}
 }
 
-// Permissions returns the permissions that a file of a chart's RBAC grants to its subjects. namespaces maps namespaces
-// in the file to namespaces of the installation.
+// Permissions returns the permissions in an RBAC file of a chart, for roles that the same file binds. namespaces maps
+// namespaces in the file to the namespaces of the installation.
 func Permissions(files fs.FS, path string, namespaces map[string]string) ([]Permission, error) {
 	data, err := fs.ReadFile(files, path)
 	if err != nil {
@@ -91,7 +91,7 @@ func Permissions(files fs.FS, path string, namespaces map[string]string) ([]Perm
 	var all []Permission
 	for _, role := range roles {
 		if !bound[role.Kind+" "+role.Name] {
-			continue // users of the chart can bind this role
+			continue // the chart only provides this role for users to bind
 		}
 		namespace := role.Namespace
 		if own, ok := namespaces[namespace]; ok {
@@ -139,10 +139,11 @@ func expand(rule rbacv1.PolicyRule, namespace string) []Permission {
 	return all
 }
 
-// shownPermissions limits the number of permissions in a message.
+// shownPermissions is the maximum number of permissions that a message lists.
 const shownPermissions = 5
 
-// Rights returns the finding for a part of the chart's RBAC. denied contains its missing permissions.
+// Rights returns the finding for a part of the chart's RBAC. asked is the number of its permissions, and denied
+// contains those that the API server does not grant.
 func Rights(part string, asked int, denied []Permission, advice string) Finding {
 	check := "rights, " + part
 	if len(denied) == 0 {
@@ -159,12 +160,12 @@ func Rights(part string, asked int, denied []Permission, advice string) Finding 
 	return Fail(check, fmt.Sprintf("%d of %d permissions are missing: %s", len(denied), asked, text), advice)
 }
 
-// openGroups are the API groups in which every account can query its own identity and permissions.
+// openGroups contains the API groups in which every account has permissions, for queries of its own identity and
+// permissions.
 var openGroups = []string{"authentication.k8s.io", "authorization.k8s.io"}
 
-// Account returns the finding for the permissions of a ServiceAccount in a namespace and in the cluster. It only checks
-// whether the ServiceAccount has any permissions, because the required permissions are known only when modules are
-// installed.
+// Account returns the finding for a ServiceAccount that the agent impersonates. It only checks whether the
+// ServiceAccount has any permissions, because the required permissions depend on the modules that will be installed.
 func Account(check, namespace string, rules authorizationv1.SubjectRulesReviewStatus) Finding {
 	some := slices.ContainsFunc(rules.ResourceRules, func(rule authorizationv1.ResourceRule) bool {
 		return slices.ContainsFunc(rule.APIGroups, func(group string) bool {

@@ -1,6 +1,6 @@
-// Package serve creates the HTTP servers of both programs. An unauthenticated client can send requests slowly, without
-// end, and over many connections. A server therefore limits memory and time for each client and for all clients
-// together.
+// Package serve creates the HTTP servers of kcp-publisher and skr-agent. Unauthenticated clients can send many slow or
+// endless requests over many connections. The servers therefore limit the time and memory of each request, and the
+// connections and memory of all requests together.
 package serve
 
 import (
@@ -30,7 +30,7 @@ type Limits struct {
 	OneRequest bool
 }
 
-// Small contains the limits of servers whose requests have no body: probes, metrics and tokens.
+// Small contains the limits for servers of probes, metrics and tokens, whose requests have no body.
 var Small = Limits{
 	Connections: 100, HeaderBytes: 16 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 100 << 10, Read: 10 * time.Second,
 	Write: time.Minute, OneRequest: true,
@@ -39,10 +39,10 @@ var Small = Limits{
 const (
 	// headerTimeout limits the time for the TLS handshake and for reading the header of a request.
 	headerTimeout = 3 * time.Second
-	// idleTimeout is longer than the idle timeout of Go's HTTP client. A server that closes a connection first could do
-	// so while a request is in flight.
+	// idleTimeout exceeds the idle timeout of Go's HTTP client, so that the client closes an idle connection first. If
+	// the server closed it, a request could already be on its way.
 	idleTimeout = 2 * time.Minute
-	// shutdownTimeout limits the time for active requests when the program ends.
+	// shutdownTimeout is the time for active requests to complete when the program ends.
 	shutdownTimeout = 5 * time.Second
 )
 
@@ -84,8 +84,8 @@ func Add(mgr manager.Manager, name, address string, config *tls.Config, handler 
 	})
 }
 
-// limitBodies refuses bodies that are too large. A request waits while its body and the bodies of all current requests
-// exceed the total limit. A body of unknown length counts with the maximum size.
+// limitBodies refuses a body larger than BodyBytes. A request waits while its body and the bodies of all current
+// requests exceed AllBodiesBytes. For a body of unknown length, it reserves BodyBytes.
 func limitBodies(next http.Handler, limits Limits) http.Handler {
 	all := semaphore.NewWeighted(limits.AllBodiesBytes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -160,7 +160,7 @@ func TestSlowClientsCannotExceedLimits(t *testing.T) {
 }
 
 // Idle connections would block other clients, so a server with OneRequest must close them.
-func TestServerWithOneRequestClosesConnections(t *testing.T) {
+func TestServerWithOneRequestLimitClosesConnections(t *testing.T) {
 	for name, limits := range map[string]Limits{"limits Small": Small,
 		"without OneRequest": {Connections: 1, HeaderBytes: 1 << 10, BodyBytes: 1, AllBodiesBytes: 1,
 			Read: time.Minute, Write: time.Minute}} {

@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Check is a measurement that the agent of a runtime repeats after a module became ready in a promoted version. Set at
-// most one of cel, http, promql and job. If none is set, the agent runs the check with the same name from the content
-// "checks" of the module's component.
+// Check is a measurement that a runtime's agent repeats after a module has become ready in a promoted version. Set at
+// most one of cel, http, promql and job. If none is set, the agent runs the check with this name from the resource
+// "checks" of the module's OCM component.
 //
 // +kubebuilder:validation:AtMostOneOf=cel;http;promql;job
 type Check struct {
@@ -23,7 +23,7 @@ type Check struct {
 	// PromQL sends an instant query to a Prometheus-compatible endpoint in the runtime.
 	// +optional
 	PromQL *PromQLCheck `json:"promql,omitempty"`
-	// Job runs a Job to completion. Only a check in a module's content "checks" can have a Job.
+	// Job runs a Job to completion. Only a check in the resource "checks" of a module's OCM component can have a Job.
 	// +optional
 	Job *JobCheck `json:"job,omitempty"`
 	// Interval is the time between two measurements. It must be at least 10 seconds.
@@ -94,7 +94,8 @@ type ServiceReference struct {
 	Scheme string `json:"scheme,omitempty"`
 }
 
-// HTTPCheck sends a GET request. The check succeeds if status, latency and expression all match.
+// HTTPCheck sends a GET request. The check succeeds if the response has the expected status, arrives within maxLatency,
+// and makes the expression true.
 type HTTPCheck struct {
 	Service ServiceReference `json:"service"`
 	// Path is the path of the request with an optional query, such as "/healthz".
@@ -109,7 +110,7 @@ type HTTPCheck struct {
 	// +kubebuilder:validation:Maximum:=599
 	// +optional
 	Status int32 `json:"status,omitempty"`
-	// MaxLatency is the maximum time until the body is read. Zero means no limit.
+	// MaxLatency is the maximum time from sending the request until the response body is read. Zero means no limit.
 	// +optional
 	MaxLatency metav1.Duration `json:"maxLatency,omitzero"`
 	// Expression is a CEL expression over "body", the decoded JSON of the response, for example `body.queue < 100`.

@@ -49,7 +49,7 @@ type PromotionPolicySpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Channels TrainChannels `json:"channels"`
-	// Calendar restricts the days of promotions. If unset, a promotion can happen at any time.
+	// Calendar restricts the times of promotions. If unset, a promotion can happen at any time.
 	// +optional
 	Calendar *PromotionCalendar `json:"calendar,omitempty"`
 	// Hold stops all promotions of the policy. To hold one version, annotate its ModuleTemplate with
@@ -73,7 +73,7 @@ const (
 	PromoteByCommand   PromoteBy = "Command"
 )
 
-// TrainChannels is a chain of channels.
+// TrainChannels lists the channels of a PromotionPolicy in the order of promotion.
 //
 // +kubebuilder:validation:XValidation:rule="self.exists_one(c, !has(c.after))",message="all but the last need after"
 // +kubebuilder:validation:XValidation:rule="!has(self[size(self)-1].after)",message="after: not for the last channel"
@@ -145,8 +145,8 @@ type Freeze struct {
 	Until string `json:"until"`
 }
 
-// PromotionPolicyStatus is the observed state of a PromotionPolicy. The publisher stores only here how long a version
-// has been in a channel.
+// PromotionPolicyStatus is the observed state of a PromotionPolicy. It is the only record of the time that a version
+// has spent in a channel.
 type PromotionPolicyStatus struct {
 	// ObservedGeneration is the generation of the spec that the status refers to.
 	// +optional
@@ -160,7 +160,7 @@ type PromotionPolicyStatus struct {
 	// LastPromotion is the time of the policy's latest promotion by the publisher.
 	// +optional
 	LastPromotion *metav1.Time `json:"lastPromotion,omitempty"`
-	// Modules lists the selected modules, sorted by name.
+	// Modules lists the selected modules with their versions, sorted by name.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -187,11 +187,12 @@ type ModuleTrain struct {
 type TrainVersion struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"`
-	// Since is the time from which the version counts as being in the channel.
+	// Since is the start of the waiting time in field after: the time when the channel received the version or, with a
+	// RolloutPolicy, when the version's Rollout succeeded.
 	Since metav1.Time `json:"since"`
-	// Reason is the first reason why the version is not in the next channel.
+	// Reason is the most important reason why the version is not in the next channel.
 	Reason WaitReason `json:"reason"`
-	// Message describes everything that the version waits for.
+	// Message lists all reasons why the version is not in the next channel.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// Arrival is the expected time of the promotion to the next channel. Unset if it is unknown.

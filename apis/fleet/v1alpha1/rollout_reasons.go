@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Conditions of Rollouts and PromotionPolicies. On a Rollout, their reason is the rollout's state.
+// Condition types of Rollouts and PromotionPolicies. The reason of each condition of a Rollout is the Rollout's state.
 const (
 	// ConditionReady is True on a Rollout that has updated all its runtimes or was superseded, and on a
 	// PromotionPolicy that is in effect.
@@ -13,10 +13,10 @@ const (
 const (
 	// ReasonRolloutBegun: a Rollout was created. The message contains the module, versions, channel and policy.
 	ReasonRolloutBegun = "RolloutBegun"
-	// ReasonWaveStarted: a wave with runtimes started. The message contains the wave.
+	// ReasonWaveStarted: a wave with at least one runtime started. The message contains the wave's name.
 	ReasonWaveStarted = "WaveStarted"
-	// ReasonWaveProven: a wave with runtimes is proven, so the next wave can start. The message contains the numbers of
-	// updated, failed and deferred runtimes.
+	// ReasonWaveProven: a wave with at least one runtime is proven, so the next wave can start. The message contains
+	// the numbers of updated, failed and deferred runtimes.
 	ReasonWaveProven = "WaveProven"
 	// ReasonOfflineAfterTooShort is a Warning on a RolloutPolicy: its offlineAfter makes healthy runtimes count as
 	// offline.
@@ -44,5 +44,5 @@ const (
 // reasonOfState is the prefix of the Event reasons for state changes.
 const reasonOfState = "Rollout"
 
-// Reason returns the reason of the Event that a rollout emits when it enters the state.
+// Reason returns the reason of the Event that the publisher emits when a Rollout enters the state.
 func (s RolloutState) Reason() string { return reasonOfState + string(s) }

@@ -50,7 +50,7 @@ type RolloutSpec struct {
 	Policy  string `json:"policy"`
 	Module  string `json:"module"`
 	Channel string `json:"channel"`
-	// Revision is the number of this promotion among the promotions of the module in the channel.
+	// Revision is the ordinal number of this promotion among all promotions of the module in the channel.
 	Revision int64 `json:"revision"`
 	// From is the last good version. To is the promoted version.
 	// +kubebuilder:validation:MinLength:=1
@@ -146,8 +146,8 @@ type WaveStatus struct {
 	Name string `json:"name"`
 	// +optional
 	State WaveState `json:"state,omitempty"`
-	// Place is the highest runtime hash in a wave that selects runtimes by percent or count. It is set when the rollout
-	// begins and does not change. Unset for a wave with all set.
+	// Place is the highest runtime hash in a wave that selects runtimes by percent or count. The publisher sets it when
+	// the rollout begins and never changes it. Unset if field all of the wave is true.
 	// +optional
 	Place *int64 `json:"place,omitempty"`
 	// All is true for a wave that contains every runtime that no earlier wave selects.
@@ -172,14 +172,15 @@ type WaveStatus struct {
 	// ProvenAt is the time when the wave was proven and the next wave could start.
 	// +optional
 	ProvenAt *metav1.Time `json:"provenAt,omitempty"`
-	// Granted lists runtimes that can be updated but whose Kyma does not record the update yet, at most 500.
+	// Granted lists runtimes that the publisher can update but whose Kymas do not record the version yet, at most 500.
 	// +optional
 	Granted []string `json:"granted,omitempty"`
 	// Postponed lists runtimes to which the publisher could not publish for longer than offlineAfter, at most 500. They
 	// no longer count toward maxConcurrent, and are updated after the wave's other runtimes.
 	// +optional
 	Postponed []PostponedRuntime `json:"postponed,omitempty"`
-	// Checks lists the results of each check of the wave, in the order of the policy. A rollback does not change them.
+	// Checks summarizes the results of each check of the wave, in the order of the policy. A rollback does not change
+	// these results.
 	// +optional
 	Checks []CheckSummary `json:"checks,omitempty"`
 }
@@ -187,7 +188,8 @@ type WaveStatus struct {
 // CheckSummary summarizes the results of a check in the runtimes of a wave that have the version.
 type CheckSummary struct {
 	Name string `json:"name"`
-	// Passed, Failed and Inconclusive are numbers of runtimes. Inconclusive includes runtimes without a result.
+	// Passed, Failed and Inconclusive are the numbers of runtimes with this result. Inconclusive includes runtimes
+	// without a result.
 	// +optional
 	Passed int32 `json:"passed,omitempty"`
 	// +optional
@@ -213,7 +215,7 @@ type CheckSummary struct {
 // PostponedRuntime is a runtime whose update was postponed to the end of its wave.
 type PostponedRuntime struct {
 	Runtime string `json:"runtime"`
-	// Since is the time when the publisher last withdrew the version from the runtime.
+	// Since is the time when the publisher last postponed the runtime's update.
 	Since metav1.Time `json:"since"`
 }
 

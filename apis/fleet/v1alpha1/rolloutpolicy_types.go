@@ -46,7 +46,7 @@ type RolloutPolicySpec struct {
 	Course   `json:",inline"`
 }
 
-// Course defines the steps of a rollout.
+// Course defines the waves of a rollout and the action after a failure.
 type Course struct {
 	// Waves run one after another. A runtime belongs to the first wave that selects it. Runtimes that no wave selects
 	// form the last wave "rest", which has the settings of the last wave in this list.
@@ -80,7 +80,7 @@ type Wave struct {
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=100
 	Percent *int32 `json:"percent,omitempty"`
-	// Count is a number of runtimes. They are selected by the same hash as for percent.
+	// Count is the number of runtimes in the wave. They are selected by the same hash as for percent.
 	// +optional
 	// +kubebuilder:validation:Minimum:=1
 	Count *int32 `json:"count,omitempty"`
@@ -93,14 +93,14 @@ type Wave struct {
 	// Soak is how long the publisher watches a ready wave before it starts the next wave.
 	// +optional
 	Soak metav1.Duration `json:"soak,omitzero"`
-	// MinReady is the minimum number of updated runtimes: a number, or a percentage of the runtimes that are not
-	// deferred, rounded up. If unset, all runtimes except failed ones must be updated. If the wave is not empty, at
-	// least one runtime must be updated.
+	// MinReady is the minimum number of updated runtimes in a proven wave: a number, or a percentage of the runtimes
+	// that are not deferred, rounded up. If unset, all runtimes except failed ones must be updated. If the wave is not
+	// empty, at least one runtime must be updated.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MinReady *intstr.IntOrString `json:"minReady,omitempty"`
-	// MaxFailures is the maximum number of failed runtimes: a number, or a percentage of the wave, rounded down.
-	// Defaults to 0 for a wave of fewer than 10 runtimes. For larger waves, defaults to 1%, but at least 1.
+	// MaxFailures is the maximum number of failed runtimes in the wave: a number, or a percentage of the wave, rounded
+	// down. Defaults to 0 for a wave of fewer than 10 runtimes. For larger waves, defaults to 1%, but at least 1.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
@@ -139,14 +139,14 @@ type Wave struct {
 // +kubebuilder:validation:Enum=Stop;Rollback
 type OnFailure string
 
-// Stop keeps the current version of every runtime. Rollback returns every runtime that the rollout updated to the
+// With Stop, every runtime keeps its current version. Rollback returns every runtime that the rollout updated to the
 // runtime's last good version.
 const (
 	OnFailureStop     OnFailure = "Stop"
 	OnFailureRollback OnFailure = "Rollback"
 )
 
-// Symptom is a symptom that can count as a failure.
+// Symptom is a state of the updated module that can count as a failure.
 // +kubebuilder:validation:Enum=Error;Warning;NotReady
 type Symptom string
 

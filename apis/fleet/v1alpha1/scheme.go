@@ -12,7 +12,7 @@ const Group = "fleet.kyma-project.io"
 // GroupVersion is the group and version of all types in this package.
 var GroupVersion = schema.GroupVersion{Group: Group, Version: "v1alpha1"}
 
-// AddToScheme registers the types.
+// AddToScheme adds the types of this package to the scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &RolloutPolicy{}, &RolloutPolicyList{}, &Rollout{}, &RolloutList{})
 	scheme.AddKnownTypes(GroupVersion, &PromotionPolicy{}, &PromotionPolicyList{})

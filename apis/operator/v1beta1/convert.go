@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Annotations that store fields which exist in only one of the versions, so a conversion does not lose these fields.
+// Annotations that store the fields which exist in only one of v1beta1 and v1beta2, so a conversion loses no field.
 //
 //	field                             | stored in
 //	Kyma spec.sync                    | AnnotationSync in v1beta2; with enabled: true, noModuleCopy: true and
@@ -38,7 +38,7 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 		Channel: from.Spec.Channel, SkipMaintenanceWindows: from.Spec.SkipMaintenanceWindows,
 		Modules: from.Spec.Modules,
 	}
-	dropAnnotations(&to.ObjectMeta, AnnotationSync) // spec.sync contains the current value
+	dropAnnotations(&to.ObjectMeta, AnnotationSync) // replaced by spec.sync
 	sync := from.Spec.Sync
 	if sync == nil {
 		return nil
@@ -61,8 +61,8 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 	return storeAnnotation(&to.ObjectMeta, AnnotationSync, stored)
 }
 
-// supported reports whether a strategy is accepted. Strategies that read a kubeconfig from a Secret are accepted, and
-// the Secret is no longer used.
+// supported reports whether KymaToHub accepts a value of spec.sync.strategy. It accepts the strategies that read a
+// kubeconfig from a Secret, although kyma-pull does not use the Secret.
 func supported(strategy string) bool {
 	return strategy == "" || strategy == "secret" || strategy == "local-secret"
 }
@@ -75,8 +75,8 @@ type storedSync struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// switchTo sets the annotation to the value if on is true, and removes the value otherwise. It saves a replaced or
-// removed annotation in k.
+// switchTo sets the annotation to the value if on is true. Otherwise, it removes the annotation if it has the value. It
+// saves a replaced or removed annotation in k.
 func (k *storedSync) switchTo(meta *metav1.ObjectMeta, name, value string, on bool) {
 	if own, is := meta.Annotations[name]; is && (on || own == value) {
 		if k.Annotations == nil {
@@ -90,8 +90,8 @@ func (k *storedSync) switchTo(meta *metav1.ObjectMeta, name, value string, on bo
 	}
 }
 
-// switched reports whether an annotation has the value. If so, it removes the annotation, because a v1beta1 field
-// contains the value.
+// switched reports whether an annotation has the value. If so, it removes the annotation, because the caller sets the
+// corresponding v1beta1 field instead.
 func switched(meta *metav1.ObjectMeta, name, value string) bool {
 	if meta.Annotations[name] != value {
 		return false
@@ -115,10 +115,10 @@ func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 	sync := stored.Sync
 	if sync.Enabled {
 		if sync.Namespace != v1beta2.RuntimeNamespace {
-			sync.Namespace = "" // any other value is invalid
+			sync.Namespace = "" // KymaToHub would refuse the stored value
 		}
 		if !supported(sync.Strategy) {
-			sync.Strategy = "" // any other value is invalid
+			sync.Strategy = "" // KymaToHub would refuse the stored value
 		}
 		// The annotations of v1beta2 take precedence over the fields in AnnotationSync.
 		sync.NoModuleCopy = switched(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True)
@@ -164,7 +164,7 @@ func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.Mo
 		Version: rest.Version, ModuleName: rest.ModuleName, Resources: rest.Resources, Info: rest.Info,
 		AssociatedResources: rest.AssociatedResources, Manager: rest.Manager,
 	}
-	dropAnnotations(&to.ObjectMeta, v1beta2.AnnotationTarget) // spec.target contains the current value
+	dropAnnotations(&to.ObjectMeta, v1beta2.AnnotationTarget) // replaced by spec.target
 	switch {
 	case from.Spec.Target == TargetControlPlane:
 		annotate(&to.ObjectMeta, v1beta2.AnnotationTarget, v1beta2.TargetControlPlane)

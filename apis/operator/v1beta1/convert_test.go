@@ -192,7 +192,7 @@ func TestSpecSyncOverridesAnnotations(t *testing.T) {
 	}
 }
 
-func TestRoundTripOfTemplateKeepsTarget(t *testing.T) {
+func TestModuleTemplateRoundTripKeepsTarget(t *testing.T) {
 	for _, target := range []string{"", "remote", "control-plane", "nowhere"} {
 		hub := &v1beta2.ModuleTemplate{
 			ObjectMeta: metav1.ObjectMeta{Name: "keda-1.0.0"},

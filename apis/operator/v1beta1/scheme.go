@@ -11,7 +11,7 @@ import (
 // GroupVersion is the group and version of all types in this package.
 var GroupVersion = schema.GroupVersion{Group: v1beta2.Group, Version: "v1beta1"}
 
-// AddToScheme registers the types.
+// AddToScheme adds the types of this package to the scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&Kyma{}, &KymaList{}, &ModuleTemplate{}, &ModuleTemplateList{}, &Manifest{}, &ManifestList{}, &Watcher{},

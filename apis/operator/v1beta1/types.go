@@ -138,7 +138,7 @@ type ModuleTemplateSpec struct {
 	// Descriptor is the module's OCM component descriptor.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Descriptor runtime.RawExtension `json:"descriptor"`
-	// CustomStateCheck maps values of the default CR to states.
+	// CustomStateCheck maps values of the default CR to module states.
 	// +optional
 	CustomStateCheck []v1beta2.CustomStateCheck `json:"customStateCheck,omitempty"`
 	// Target is the cluster in which the module is installed.

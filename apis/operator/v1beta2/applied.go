@@ -25,8 +25,8 @@ type AppliedVersion struct {
 	// version without its images again, so it does not correct the version's drift while another version cannot be
 	// applied.
 	ImagesLeftOut bool `json:"imagesLeftOut,omitempty"`
-	// Begun is the Digest of another version that the agent has started to apply. The agent then no longer corrects the
-	// drift of this version.
+	// Begun is the Digest of another version that the agent has started to apply. From then on, the agent does not
+	// correct drift of the version in this annotation.
 	Begun string `json:"begun,omitempty"`
 }
 
@@ -45,7 +45,7 @@ func (m *Manifest) RequestedVersion() AppliedVersion {
 		Resource any
 	}{wanted, m.Spec.Resource})
 	if err != nil {
-		return wanted // a value that cannot be encoded cannot be applied either
+		return wanted // without a digest; the agent cannot apply a value that JSON cannot encode
 	}
 	sum := sha256.Sum256(text)
 	wanted.Digest = "sha256:" + hex.EncodeToString(sum[:])

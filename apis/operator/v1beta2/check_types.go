@@ -4,7 +4,7 @@ package v1beta2
 // +kubebuilder:validation:Enum=Passed;Failed;Inconclusive
 type CheckResult string
 
-// Results of checks. A check is Inconclusive until it has been measured often enough.
+// Results of checks. A check is Inconclusive until enough measurements in a row have succeeded or failed.
 const (
 	CheckPassed       CheckResult = "Passed"
 	CheckFailed       CheckResult = "Failed"

@@ -100,7 +100,7 @@ func TestComparisonFindsAMissingPrinterColumn(t *testing.T) {
 }
 
 // The shapes in testdata come from lifecycle-manager's config/crd/bases at commit c5b83f1b5.
-func TestShapesMatchLifecycleManagerCRDs(t *testing.T) {
+func TestRecordedShapesMatchLifecycleManagerCRDs(t *testing.T) {
 	needRealworld(t)
 	for _, plural := range plurals {
 		whole := readCRD(t, filepath.Join(realworld, "crds", v1beta2.Group+"_"+plural+".yaml"), "v1beta2")
@@ -162,7 +162,7 @@ func TestSchemaComparisonFindsDifferences(t *testing.T) {
 		"added property": {
 			func(s map[string]any) { s["properties"].(map[string]any)["more"] = map[string]any{} }, "",
 		},
-		"added required property": {
+		"schema with a new required property": {
 			func(s map[string]any) { s["required"] = []any{"more", "name"} }, "schema.required",
 		},
 		"missing property": {
@@ -184,7 +184,7 @@ func TestSchemaComparisonFindsDifferences(t *testing.T) {
 		"changed type": {
 			func(s map[string]any) { property(s)["type"] = "integer" }, "schema.properties.name.type",
 		},
-		"refused unknown fields": {
+		"schema that refuses unknown fields": {
 			func(s map[string]any) {
 				s["additionalProperties"] = false
 			}, "schema.additionalProperties: not in Kyma's schema",

@@ -7,7 +7,7 @@ const (
 	ReasonNoBundle = "NoBundle"
 
 	// ReasonEnrolled and ReasonNotEnrolled are reasons of Enrolled: the control plane knows the agent's key, or the
-	// agent can no longer enroll it. The message contains the fix.
+	// agent can no longer enroll its key. The message contains the fix.
 	ReasonEnrolled    = "Enrolled"
 	ReasonNotEnrolled = "NotEnrolled"
 
@@ -37,16 +37,17 @@ const (
 	ReasonSourceBroken = "SourceBroken"
 	// ReasonUnknownKind: a module has objects of a kind that the API server does not serve.
 	ReasonUnknownKind = "UnknownKind"
-	// ReasonProtected: a module contains objects that no module is allowed to contain.
+	// ReasonProtected: a module contains objects that modules must not contain.
 	ReasonProtected = "Protected"
-	// ReasonConflict: an object of a module belongs to another module, or existed before without an owner that the
-	// agent knows.
+	// ReasonConflict: an object of a module belongs to another module, or existed before the module and has no owner
+	// that the agent knows.
 	ReasonConflict = "Conflict"
 	// ReasonRightsUnknown is a reason of Rights: the API server could not review the permissions of the module's
 	// ServiceAccount, for example because it cannot call an authorization webhook. The agent uses a dry run of all
 	// objects instead.
 	ReasonRightsUnknown = "RightsUnknown"
-	// ReasonRightsReviewed is a reason of Rights: the permissions could be reviewed again.
+	// ReasonRightsReviewed is a reason of Rights: after an earlier failure, the API server reviewed the permissions of
+	// the module's ServiceAccount.
 	ReasonRightsReviewed = "RightsReviewed"
 	// ReasonForbidden: the module's ServiceAccount does not have a required permission.
 	ReasonForbidden = "Forbidden"

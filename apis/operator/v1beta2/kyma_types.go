@@ -84,23 +84,23 @@ type Module struct {
 	// If empty, the label is ignored.
 	// +optional
 	ControllerName string `json:"controller,omitempty"`
-	// RemoteModuleTemplateRef references a ModuleTemplate in the runtime.
+	// RemoteModuleTemplateRef references a ModuleTemplate in the runtime. The field has no effect.
 	// +optional
 	RemoteModuleTemplateRef string `json:"remoteModuleTemplateRef,omitempty"`
 	// CustomResourcePolicy defines whether the agent creates and deletes the default CR.
 	// +kubebuilder:default:=CreateAndDelete
 	CustomResourcePolicy CustomResourcePolicy `json:"customResourcePolicy,omitempty"`
-	// Managed is false to stop managing the module and keep its objects.
+	// Managed is false if the agent must stop managing the module. The module's objects then stay in the runtime.
 	// +kubebuilder:default:=true
 	Managed bool `json:"managed"`
 }
 
 // KymaStatus is the observed state of a runtime.
 type KymaStatus struct {
-	// ActiveChannel is the channel that was last resolved.
+	// ActiveChannel is the Kyma's channel from which its modules were last resolved.
 	// +optional
 	ActiveChannel string `json:"activeChannel,omitempty"`
-	// State summarizes the modules and conditions.
+	// State summarizes the states of the modules and the conditions.
 	// +optional
 	State State `json:"state,omitempty"`
 	// ObservedGeneration is the generation of the spec that the status refers to. In a runtime, it is the generation
@@ -191,16 +191,17 @@ type RuntimeStatus struct {
 	// ID is the id of the runtime that this status refers to.
 	// +optional
 	ID string `json:"id,omitempty"`
-	// Published is the latest bundle.
+	// Published is the latest bundle that the publisher pushed to the registry for the runtime.
 	// +optional
 	Published *PublishedBundle `json:"published,omitempty"`
-	// History lists the latest bundles with their outcome, newest first, at most five. It is written only together with
-	// other changes. Bundles of publishers that did not support this field are missing.
+	// History lists the latest bundles with their outcome, newest first, at most five. The publisher updates it only
+	// together with other fields. Bundles from publisher versions without this field are missing.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems:=5
 	History []BundleRecord `json:"history,omitempty"`
-	// Requested is the spec of the runtime's own Kyma as last reported. The publisher resolves it.
+	// Requested is the spec of the runtime's own Kyma as last reported. The publisher resolves the modules of this
+	// spec.
 	// +optional
 	Requested *RequestedSpec `json:"requested,omitempty"`
 	// Observed is the bundle that the last report refers to, with properties of the runtime from that report.
@@ -211,13 +212,13 @@ type RuntimeStatus struct {
 	// +optional
 	Reasons *RuntimeReasons `json:"reasons,omitempty"`
 	// HealthyUntil is the time when the runtime stops counting as healthy unless this object changes. Unset if the
-	// runtime is not healthy. A program that lists many Kymas can skip the details of healthy runtimes. The field is
-	// written only together with other changes.
+	// runtime is not healthy. A program that lists many Kymas can skip the details of healthy runtimes. The publisher
+	// updates this field only together with other fields.
 	// +optional
 	HealthyUntil *metav1.Time `json:"healthyUntil,omitempty"`
 	// Running is the sequence of the latest bundle and the running modules with their versions, such as
-	// 7:keda=1.7.0,mail=1.0.0=Unmanaged. A state other than Ready follows the version. The field is written together
-	// with HealthyUntil. It is unset if HealthyUntil is unset or the text exceeds 1 KiB.
+	// 7:keda=1.7.0,mail=1.0.0=Unmanaged. A module state other than Ready follows the version. The publisher updates
+	// this field together with HealthyUntil. It is unset if HealthyUntil is unset or the text exceeds 1 KiB.
 	// +optional
 	Running string `json:"running,omitempty"`
 	// Key is the runtime's public key.
@@ -242,8 +243,8 @@ type RuntimeStatus struct {
 	// the runtime's agent used, or a handover from another Kyma.
 	// +optional
 	Assignment *Assignment `json:"assignment,omitempty"`
-	// Unowned is the id of a runtime that this Kyma named while another Kyma named or owned it. This Kyma owns the
-	// runtime only after an operator assigns it, even if the other Kyma was deleted.
+	// Unowned is the id of this Kyma's runtime if another Kyma has the same runtime id or already owned the runtime.
+	// This Kyma owns the runtime only after an operator assigns the runtime to it, even if the other Kyma was deleted.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=63
 	Unowned string `json:"unowned,omitempty"`
@@ -328,8 +329,9 @@ type PublishedBundle struct {
 	// Given records the module versions that rollouts assigned to the runtime, by module.
 	// +optional
 	Given map[string]GivenVersion `json:"given,omitempty"`
-	// Earlier lists previous bundles that the runtime can still report, newest first, at most five. It is empty once
-	// the runtime has reported this bundle. It omits a previous bundle if every module has changed since.
+	// Earlier lists previous bundles that the runtime can still report, newest first, at most five. The list is empty
+	// once the runtime has reported the latest bundle. It omits a previous bundle if every module has changed since
+	// then.
 	// +optional
 	Earlier []EarlierBundle `json:"earlier,omitempty"`
 }
@@ -358,8 +360,8 @@ type BundleRecord struct {
 	// measured with the control plane's clock.
 	// +optional
 	Applied *metav1.Time `json:"applied,omitempty"`
-	// State is the worst module state in the last report that was received while this bundle was the latest and was
-	// applied.
+	// State is the worst module state in the last report which showed that this bundle was applied while it was the
+	// latest bundle.
 	// +optional
 	State State `json:"state,omitempty"`
 	// Refused is the runtime's reason for refusing the bundle, from bundle/refusal, or Other for a reason that the
@@ -386,8 +388,8 @@ type CertificateLife struct {
 // EarlierBundle is a bundle that a newer bundle has replaced.
 type EarlierBundle struct {
 	Digest string `json:"digest"`
-	// Changed lists the modules that differ, or could differ, in the latest bundle. A report of this bundle is also
-	// valid for the latest bundle's other modules.
+	// Changed lists the modules that differ, or could differ, between this bundle and the latest bundle. For all other
+	// modules, a report of this bundle is also valid for the latest bundle.
 	// +optional
 	Changed []string `json:"changed,omitempty"`
 }
@@ -402,11 +404,12 @@ type GivenVersion struct {
 	// current generation of the Kyma. Empty if no such report was received.
 	// +optional
 	State State `json:"state,omitempty"`
-	// Ready is true once such a report contained the state Ready for the module.
+	// Ready is true once a report that refers to the latest bundle and the current generation of the Kyma contained the
+	// state Ready for the module.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
-	// Checks lists the results of the version's checks in such reports, sorted by name. The value and message of a
-	// check change only together with its result.
+	// Checks lists the results of the version's checks, sorted by name, from reports that refer to the latest bundle
+	// and the current generation of the Kyma. The value and message of a check change only together with its result.
 	// +optional
 	// +kubebuilder:validation:MaxItems:=10
 	// +listType=map
@@ -467,8 +470,8 @@ type RuntimeKey struct {
 	ClusterUID string `json:"clusterUID,omitempty"`
 }
 
-// GetConditions returns the conditions. Libraries that patch conditions require this method.
+// GetConditions returns the Kyma's conditions. Libraries that patch conditions require this method.
 func (k *Kyma) GetConditions() []metav1.Condition { return k.Status.Conditions }
 
-// SetConditions replaces the conditions.
+// SetConditions replaces the Kyma's conditions.
 func (k *Kyma) SetConditions(conditions []metav1.Condition) { k.Status.Conditions = conditions }

@@ -71,18 +71,18 @@ type ManifestSpec struct {
 type InstallInfo struct {
 	// Name identifies the content, such as "raw-manifest".
 	Name string `json:"name"`
-	// Source is an ImageSpec.
+	// Source is an ImageSpec that identifies the content in an OCI repository.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Source runtime.RawExtension `json:"source"`
 }
 
-// ImageSpecType is the packaging of content.
+// ImageSpecType is the packaging format of content.
 // +kubebuilder:validation:Enum=helm-chart;oci-ref;kustomize;""
 type ImageSpecType string
 
-// Packagings of content. Only programs write OCIDir, so the enumeration of the config field does not contain it.
+// Packaging formats of content. The enum of ImageSpecType omits OCIDir, because only programs write OCIDir.
 const (
-	// OCIRef is one blob: YAML, or a tar of YAML files, compressed or not.
+	// OCIRef is one blob that contains YAML or a tar archive of YAML files, compressed or not.
 	OCIRef ImageSpecType = "oci-ref"
 	// OCIDir is a folder in a tar archive.
 	OCIDir    ImageSpecType = "oci-dir"
@@ -135,15 +135,15 @@ type ManifestStatus struct {
 	LastOperation *LastOperation `json:"lastOperation,omitempty"`
 }
 
-// Resource is an entry of the inventory.
+// Resource identifies an applied object in the inventory of a Manifest.
 type Resource struct {
 	Name                    string `json:"name"`
 	Namespace               string `json:"namespace"`
 	metav1.GroupVersionKind `json:",inline"`
 }
 
-// GetConditions returns the conditions. Libraries that patch conditions require this method.
+// GetConditions returns the Manifest's conditions. Libraries that patch conditions require this method.
 func (m *Manifest) GetConditions() []metav1.Condition { return m.Status.Conditions }
 
-// SetConditions replaces the conditions.
+// SetConditions replaces the Manifest's conditions.
 func (m *Manifest) SetConditions(conditions []metav1.Condition) { m.Status.Conditions = conditions }

@@ -8,8 +8,9 @@ import (
 // Module returns the name with which the Kyma requests the Manifest's module: NAME, or NAMESPACE/NAME for a
 // ModuleTemplate.
 //
-// A label cannot contain a slash, so the label contains a dash instead, and the annotation contains the original name.
-// Module ignores an annotation that does not match the label, because permissions are granted by this name.
+// A label cannot contain a slash. LabelModuleName therefore contains a dash instead, and AnnotationModule contains the
+// original name. Module ignores an annotation that does not match the label, because permissions depend on the module's
+// name.
 func (m *Manifest) Module() string {
 	name := m.ModuleLabel()
 	if module := m.Annotations[AnnotationModule]; strings.ReplaceAll(module, "/", "-") == name {

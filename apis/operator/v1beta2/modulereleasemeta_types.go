@@ -52,11 +52,11 @@ type ModuleReleaseMetaSpec struct {
 	// Mandatory installs the module in every runtime.
 	// +optional
 	Mandatory *Mandatory `json:"mandatory,omitempty"`
-	// Beta offers the module only to Kymas that are labeled for beta.
+	// Beta offers the module only to Kymas whose label operator.kyma-project.io/beta is "true".
 	// +optional
 	// +kubebuilder:default:=false
 	Beta bool `json:"beta,omitempty"`
-	// Internal offers the module only to Kymas that are labeled as internal.
+	// Internal offers the module only to Kymas whose label operator.kyma-project.io/internal is "true".
 	// +optional
 	// +kubebuilder:default:=false
 	Internal bool `json:"internal,omitempty"`

@@ -57,10 +57,10 @@ const (
 	// AnnotationClusterScoped marks a ModuleTemplate whose default CR has no namespace. It has no effect, because the
 	// agent reads the scope from the API server.
 	AnnotationClusterScoped = Group + "/is-cluster-scoped"
-	// AnnotationCustomStateCheck contains a ModuleTemplate's spec.customStateCheck on its Manifest, in JSON.
+	// AnnotationCustomStateCheck is set on a Manifest to the spec.customStateCheck of its ModuleTemplate, in JSON.
 	AnnotationCustomStateCheck = Group + "/custom-state-check"
-	// AnnotationAdopt is specific to kyma-pull: on an object in a runtime, it names the Manifest, as NAMESPACE/NAME, that
-	// can take over the object even if it did not create it.
+	// AnnotationAdopt is specific to kyma-pull: on an object in a runtime, the Manifest, as NAMESPACE/NAME, whose
+	// module can take over the object without having created the object.
 	AnnotationAdopt = "kyma-pull.dev/adopt"
 	// AnnotationModule is specific to kyma-pull: the requested name of a module, for names that are not valid in a
 	// label.
@@ -76,8 +76,9 @@ const (
 	// runtime moves to another control plane. The publisher then publishes no bundles for the Kyma, and deleting the
 	// Kyma does not remove objects from the runtime.
 	AnnotationMovedAway = "kyma-pull.dev/moved-away"
-	// AnnotationPermissionProbe is specific to kyma-pull: the chart's admission policy for settings of Kymas refuses it
-	// for every user. The publisher sets it in a dry run to check whether the API server enforces the policy.
+	// AnnotationPermissionProbe is specific to kyma-pull: the admission policy of the publisher's chart refuses this
+	// annotation on a Kyma for every user. The publisher sets the annotation in a dry run to check whether the API
+	// server enforces the policy.
 	AnnotationPermissionProbe = "kyma-pull.dev/permission-probe"
 	// AnnotationReconcileRequested is defined by Flux: a new value on a Kyma in KCP makes the publisher reconcile the
 	// Kyma immediately, including the runtime's report and the bundle in the registry. Afterwards,
@@ -99,7 +100,7 @@ const (
 	// of a Kyma's runtime runs one of these images, it can be rolled back to an older image. An agent otherwise refuses
 	// older images.
 	AnnotationAgentRollbackFrom = "kyma-pull.dev/agent-rollback-from"
-	// AnnotationImages is specific to kyma-pull: the image sources and pull Secret for a Manifest, as in the bundle's
+	// AnnotationImages is specific to kyma-pull: on a Manifest, the image sources and pull Secret from the bundle's
 	// settings, in JSON.
 	AnnotationImages = "kyma-pull.dev/images"
 	// AnnotationApplied is specific to kyma-pull: on a Manifest, the version that was last applied completely, as an
@@ -163,14 +164,15 @@ const (
 	// commas, that look like a secret but are public, such as "spec.data.spec.example".
 	AnnotationPublicFields = "kyma-pull.dev/public-fields"
 	// AnnotationGitCommit and AnnotationGitDigest are specific to kyma-pull: the Git commit that last changed an object
-	// of the control plane, and the SHA-256 digest of the object in that commit. Bundles do not contain them.
+	// of the control plane, and the SHA-256 digest of the object in that commit. Bundles do not contain these
+	// annotations.
 	AnnotationGitCommit = "kyma-pull.dev/git-commit"
 	AnnotationGitDigest = "kyma-pull.dev/git-digest"
 	// LabelShard is specific to kyma-pull: the publisher shard of a Kyma, such as 3-of-6. The publisher sets it and
 	// reverts changes by other clients.
 	LabelShard = "kyma-pull.dev/shard"
-	// AnnotationPrune is specific to kyma-pull: PruneDisabled protects an object of the control plane from deletion by
-	// a commit that omits it.
+	// AnnotationPrune is specific to kyma-pull: with the value PruneDisabled, an object in the control plane is not
+	// deleted when a Git commit omits the object.
 	AnnotationPrune = "kyma-pull.dev/prune"
 	PruneDisabled   = "disabled"
 	// AnnotationAllowPrune is specific to kyma-pull: on the ConfigMap kyma-pull-git, the commit that is allowed to
@@ -181,8 +183,8 @@ const (
 	// is empty for all modules of a deleted Kyma.
 	AnnotationApprovedRemovals = "kyma-pull.dev/approved-removals"
 	// AnnotationMaintenanceWindows is specific to kyma-pull: the maintenance windows of one runtime, on its Kyma in
-	// KCP, in JSON. They replace the windows of the policy. Times have a fixed offset from UTC and ignore daylight
-	// saving time: 02:00:00+02:00 is 01:00 in Berlin in winter.
+	// KCP, in JSON. They replace the windows of the publisher's maintenance policy. Times have a fixed offset from UTC
+	// and ignore daylight saving time: 02:00:00+02:00 is 01:00 in Berlin in winter.
 	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
 	// AnnotationEarlyUpgrades is specific to kyma-pull: "true" on a Kyma in KCP allows the runtime's admin to upgrade
 	// before the next maintenance window. The admin then sets spec.skipMaintenanceWindows or AnnotationUpgradeAt on the
@@ -206,13 +208,13 @@ const (
 	// LabelRuntimeID is set on a Kyma in KCP to the id of its runtime. It defaults to the Kyma's name.
 	LabelRuntimeID = "kyma-project.io/runtime-id"
 	// LabelInstanceID is set on a Kyma in KCP to the id of its service instance. It is copied to the runtime's Kyma if
-	// --kyma-labels lists it.
+	// the publisher's flag --kyma-labels lists it.
 	LabelInstanceID = "kyma-project.io/instance-id"
 	// LabelGlobalAccountID is set on a Kyma in KCP to the global account of its runtime. Rules for maintenance windows
-	// can match it. It is copied to the runtime's Kyma if --kyma-labels lists it.
+	// can match it. It is copied to the runtime's Kyma if the publisher's flag --kyma-labels lists it.
 	LabelGlobalAccountID = "kyma-project.io/global-account-id"
 	// LabelSubaccountID is set on a Kyma in KCP to the subaccount of its runtime. It is copied to the runtime's Kyma if
-	// --kyma-labels lists it.
+	// the publisher's flag --kyma-labels lists it.
 	LabelSubaccountID = "kyma-project.io/subaccount-id"
 	// LabelRegion is set on a Kyma in KCP to the region of its runtime's cluster. Rules for maintenance windows can
 	// match it.
@@ -235,13 +237,13 @@ const (
 	TargetControlPlane = "control-plane"
 )
 
-// The name and namespace of the Kyma in a runtime.
+// The name and namespace of the only Kyma in a runtime.
 const (
 	RuntimeNamespace = "kyma-system"
 	RuntimeKymaName  = "default"
 )
 
-// Finalizers.
+// Finalizers of Kymas and Manifests.
 const (
 	// FinalizerKyma keeps a deleted Kyma in KCP until its runtime is empty or the publisher stops waiting for it.
 	FinalizerKyma = Group + "/Kyma"
@@ -256,8 +258,8 @@ const (
 	// work. A Manifest is ready if its module works, and a Watcher if the bundles of runtimes contain it. The message
 	// contains the problem.
 	ConditionReady = "Ready"
-	// ConditionModules on a Kyma in KCP or a runtime reports whether all managed modules are Ready. The message
-	// contains a module that is not Ready.
+	// ConditionModules on a Kyma in KCP or a runtime reports whether all managed modules are Ready. The message names
+	// one module that is not Ready.
 	ConditionModules = "Modules"
 	// ConditionModuleCatalog on a Kyma in KCP reports whether the runtime has the catalog of the latest published
 	// bundle. On a Kyma in a runtime, it refers to the latest bundle that the agent has read.

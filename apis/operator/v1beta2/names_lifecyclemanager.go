@@ -17,8 +17,8 @@ const (
 	// AnnotationReleased is specific to kyma-pull: "true" on a Manifest in a runtime whose module is returned to
 	// lifecycle-manager. The Manifest stays, and the field manager of lifecycle-manager owns the agent's fields again.
 	AnnotationReleased = "kyma-pull.dev/released"
-	// ReasonLeftoverRemoved is the reason of Events on a runtime's Kyma that name the removed leftovers of
-	// lifecycle-manager.
+	// ReasonLeftoverRemoved is the reason of an Event on a runtime's Kyma: the agent removed leftovers of
+	// lifecycle-manager. The message names them.
 	ReasonLeftoverRemoved = "LeftoverRemoved"
 	// FieldManagerApplier is the field manager with which lifecycle-manager applies the objects of modules.
 	FieldManagerApplier = "declarative.kyma-project.io/applier"

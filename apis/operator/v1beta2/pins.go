@@ -13,17 +13,17 @@ const (
 	// of their channel, such as "keda=1.7.0,istio=1.2.0". It is read from the runtime's Kyma, and from the Kyma in KCP
 	// until the runtime has reported its Kyma.
 	AnnotationPinnedVersions = "kyma-pull.dev/pinned-versions"
-	// maxPinnedVersionsBytes and maxPinnedVersions limit the annotation. A bundle can have at most 500 modules, and an
-	// object's annotations are limited to 256 KiB.
+	// maxPinnedVersionsBytes and maxPinnedVersions limit AnnotationPinnedVersions. A bundle can have at most 500
+	// modules, and an object's annotations are limited to 256 KiB.
 	maxPinnedVersionsBytes = 64 << 10
 	maxPinnedVersions      = 500
-	// maxVersionBytes is the limit for versions in the schema of Kymas.
+	// maxVersionBytes is the maximum length of a version in the CRD of Kymas.
 	maxVersionBytes = 32
-	// maxShownBytes limits how much of an entry an error shows.
+	// maxShownBytes is the maximum length of an entry in an error message.
 	maxShownBytes = 64
 )
 
-// version is the pattern for versions in the schema of Kymas.
+// version matches the versions that the CRD of Kymas accepts.
 var version = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?$`)
 
 // Pin returns the version that the module is pinned to, or "". A module with a channel is not pinned.
@@ -46,7 +46,8 @@ func PinnedVersions(annotations map[string]string) (map[string]string, error) {
 
 func readPins(text string) (map[string]string, error) {
 	if len(text) > maxPinnedVersionsBytes {
-		return nil, fmt.Errorf("%d bytes, must be at most %d: pin fewer modules", len(text), maxPinnedVersionsBytes)
+		return nil, fmt.Errorf("the annotation has %d bytes, must be at most %d: pin fewer modules", len(text),
+			maxPinnedVersionsBytes)
 	}
 	pins := map[string]string{}
 	for entry := range strings.SplitSeq(text, ",") {
@@ -77,7 +78,8 @@ func shown(text string) string {
 }
 
 // RequestedSpec returns the Kyma's spec with the versions of AnnotationPinnedVersions. It ignores
-// spec.modules[].version, which the Kyma dashboard writes. If the annotation is invalid, the spec has no versions.
+// spec.modules[].version, which the Kyma dashboard writes. If the annotation is invalid, it returns an error and a spec
+// without versions.
 func (k *Kyma) RequestedSpec() (KymaSpec, error) {
 	spec := *k.Spec.DeepCopy()
 	for i := range spec.Modules {
@@ -86,7 +88,7 @@ func (k *Kyma) RequestedSpec() (KymaSpec, error) {
 	return spec, spec.pin(k.Annotations)
 }
 
-// pin writes the versions of the annotation into the spec. A pinned module has no channel.
+// pin sets the version of each module in AnnotationPinnedVersions and clears the module's channel.
 func (s *KymaSpec) pin(annotations map[string]string) error {
 	pins, err := PinnedVersions(annotations)
 	if err != nil {

@@ -45,7 +45,8 @@ const (
 	// kyma-system. The message contains the cause.
 	ReasonStorageRefused = "StorageRefused"
 	// ReasonPinsUnreadable is a reason of Synced: the annotation that pins versions in the runtime's Kyma is invalid.
-	// The message contains the invalid entry. The previous request stays in effect.
+	// The message contains the invalid entry. Until it is corrected, the modules and versions that the Kyma last
+	// requested stay in effect.
 	ReasonPinsUnreadable = "PinsUnreadable"
 
 	// ReasonUpgraded and ReasonRolledBack are reasons of Agent: the agent runs the image that its bundle names, or has
@@ -68,13 +69,15 @@ const (
 	ReasonRegistryUnavailable = "RegistryUnavailable"
 	// ReasonBundleMissing is a reason of Registry: the registry no longer had a bundle of the runtime.
 	ReasonBundleMissing = "BundleMissing"
-	// ReasonBundleIncomplete is a reason of Registry: the registry had the runtime's bundle without its documents.
+	// ReasonBundleIncomplete is a reason of Registry: the registry had the runtime's bundle but not all documents that
+	// the bundle references.
 	ReasonBundleIncomplete = "BundleIncomplete"
 	// ReasonBundleReplayed is a reason of Registry: the registry had a bundle that is older than the published bundle.
 	ReasonBundleReplayed = "BundleReplayed"
 	// ReasonBundleForeign is a reason of Registry: the registry had a bundle that no publisher key of the fleet signed.
 	ReasonBundleForeign = "BundleForeign"
-	// ReasonBundleAhead is a reason of Registry: the registry had a bundle whose sequence is in the future.
+	// ReasonBundleAhead is a reason of Registry: the registry had a bundle whose sequence corresponds to a time in the
+	// future.
 	ReasonBundleAhead = "BundleAhead"
 	// ReasonBundleUnknown is a reason of Registry: the registry had a newer bundle than this publisher knows.
 	ReasonBundleUnknown = "BundleUnknown"

@@ -1,9 +1,9 @@
 package v1beta2
 
 // Reasons of Events on a Kyma in the control plane about its runtime. Such Events also use reasons of conditions:
-// ReasonEnrolled, ReasonApplied (the runtime has changed versions and is not Ready with them yet), ReasonRolledBack (a
-// bundle returns modules to older versions) and ReasonReady. Each Event is emitted once, after the matching status was
-// written.
+// ReasonEnrolled, ReasonApplied (the runtime has applied new module versions but is not Ready yet), ReasonRolledBack (a
+// bundle returns modules to older versions) and ReasonReady. The publisher emits each Event once, after it has written
+// the corresponding status.
 const (
 	// ReasonPublished is the reason of an Event on a Kyma: a new bundle changes modules or versions. The message names
 	// the changes. It is also a reason of Ready on a Watcher: the bundles of all runtimes contain the Watcher.

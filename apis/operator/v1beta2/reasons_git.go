@@ -1,7 +1,7 @@
 package v1beta2
 
-// Reasons in the ConfigMap kyma-pull-git, which contains the status of the Git source, and reasons of Events on this
-// ConfigMap.
+// Reasons of the status and of Events of the Git source. The ConfigMap kyma-pull-git contains the status, and the
+// Events are on this ConfigMap.
 const (
 	// ReasonCommitApplied: the control plane has all objects of the commit.
 	ReasonCommitApplied = "CommitApplied"
@@ -24,7 +24,8 @@ const (
 	// ReasonCommitApplyFailed: the API server did not respond, or refused an object that it had accepted in a dry run.
 	// The publisher publishes no bundles until a commit is applied completely.
 	ReasonCommitApplyFailed = "CommitApplyFailed"
-	// ReasonCommitOverwritten: the commit was applied, but another client immediately changes its objects again. The
-	// commit is published anyway if only Kymas differ, or if it was applied completely before.
+	// ReasonCommitOverwritten: the commit was applied, but another client immediately changed objects of the commit
+	// again. The publisher publishes the commit anyway if only Kymas differ, or if the commit was applied completely
+	// before.
 	ReasonCommitOverwritten = "CommitOverwritten"
 )

@@ -4,7 +4,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ModuleRemoval is the decision about a removal of one module that the runtime did not request.
 type ModuleRemoval struct {
-	// Module is empty if the Kyma is deleted, which removes all modules.
+	// Module is the module's name. Empty if the Kyma is deleted, which removes all modules.
 	// +optional
 	Module string `json:"module,omitempty"`
 	// Decision is Held, Allowed or Approved.
@@ -26,7 +26,7 @@ type RemovalDecision string
 const (
 	// RemovalHeld means that the module stays until an operator approves its removal.
 	RemovalHeld RemovalDecision = "Held"
-	// RemovalAllowed means that the removal is within the limits.
+	// RemovalAllowed means that the removal is within the publisher's limits and needs no approval.
 	RemovalAllowed RemovalDecision = "Allowed"
 	// RemovalApproved means that an operator approved the removal.
 	RemovalApproved RemovalDecision = "Approved"

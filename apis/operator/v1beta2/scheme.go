@@ -12,7 +12,7 @@ const Group = "operator.kyma-project.io"
 // GroupVersion is the group and version of all types in this package.
 var GroupVersion = schema.GroupVersion{Group: Group, Version: "v1beta2"}
 
-// AddToScheme registers the types.
+// AddToScheme adds the types of this package to the scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&Kyma{}, &KymaList{},

@@ -40,7 +40,7 @@ type WatcherSpec struct {
 	// LabelsToWatch selects objects by label.
 	// +optional
 	LabelsToWatch map[string]string `json:"labelsToWatch,omitempty"`
-	// ResourceToWatch is the resource of the objects.
+	// ResourceToWatch is the resource type of the objects to watch.
 	ResourceToWatch WatchableGVR `json:"resourceToWatch"`
 	// Field is the part of the objects whose changes trigger a notification.
 	Field FieldName `json:"field"`

@@ -104,7 +104,8 @@ func read(site fs.FS, name string) (page, error) {
 	return p, nil
 }
 
-// resolve returns the file and the anchor of a link, and whether it leads to the same site.
+// resolve returns the file and the anchor to which a link in file from leads. inside is false if the link leads to
+// another site.
 func resolve(from, link string) (file, anchor string, inside bool) {
 	target, err := url.Parse(link)
 	if err != nil || target.Host != "" || target.Scheme != "" {

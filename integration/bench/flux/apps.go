@@ -23,7 +23,7 @@ func appName(i int) string {
 	return fmt.Sprintf("app-%c%c%c", letter(26*26), letter(26), letter(1))
 }
 
-// Versions of every application.
+// The first and the second version of every application.
 const (
 	first  = "1.0.0"
 	second = "2.0.0"

@@ -35,7 +35,8 @@ type arrivals struct {
 	err        error
 }
 
-// await starts to watch objects of a cluster, including the objects that already exist.
+// await starts a watch of new and existing objects in a cluster. wanted is the number of objects that must reach the
+// expected state.
 func await(
 	ctx context.Context, config *rest.Config, of kind, wanted int, arrived func(*unstructured.Unstructured) bool,
 ) (*arrivals, error) {
@@ -65,15 +66,15 @@ func (a *arrivals) follow(arrived func(*unstructured.Unstructured) bool) {
 		if event.Type != watch.Added && event.Type != watch.Modified {
 			continue
 		}
-		if a.note(object, arrived(object)) {
+		if a.record(object, arrived(object)) {
 			return
 		}
 	}
 	a.fail(fmt.Errorf("watch of %s objects ended", a.kind.Kind))
 }
 
-// note records the state of an object, and reports whether all objects have reached the expected state.
-func (a *arrivals) note(object *unstructured.Unstructured, arrived bool) bool {
+// record records the state of an object, and reports whether all objects have reached the expected state.
+func (a *arrivals) record(object *unstructured.Unstructured, arrived bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !arrived {

@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestCountsExcludeWatchesKwokAndBench(t *testing.T) {
+func TestRequestCountsExcludeWatchesKwokAndBench(t *testing.T) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(`# TYPE apiserver_request_total counter
 apiserver_request_total{code="200",dry_run="",resource="services",subresource="",verb="APPLY"} 4
@@ -66,7 +66,7 @@ func TestReadyIgnoresConditionsOfOtherVersions(t *testing.T) {
 	}{
 		{"previous version", manifest(first, 1, 1), false},
 		{"new version with the condition of the previous version", manifest(second, 2, 1), false},
-		{"new version with its condition", manifest(second, 2, 2), true},
+		{"new version with its own condition", manifest(second, 2, 2), true},
 	} {
 		if got := ready(c.manifest); got != c.want {
 			t.Errorf("%s: ready is %t, want %t", c.what, got, c.want)
@@ -76,7 +76,9 @@ func TestReadyIgnoresConditionsOfOtherVersions(t *testing.T) {
 
 func TestBenchDelaysFirstRequestForNewBundle(t *testing.T) {
 	var b bundles
-	ask := func(method, path string) { b.note(nil, httptest.NewRequestWithContext(t.Context(), method, path, nil)) }
+	ask := func(method, path string) {
+		b.intercept(nil, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+	}
 	const bundle = "/v2/fleet/runtimes/one/manifests/desired"
 	ask(http.MethodPut, bundle)
 	ask(http.MethodGet, bundle)
@@ -112,7 +114,7 @@ func TestBenchDelaysFirstRequestForNewBundle(t *testing.T) {
 	ask(http.MethodGet, bundle)
 }
 
-func TestBenchRequestsAreSubtracted(t *testing.T) {
+func TestRequestsOfTheBenchmarkAreSubtracted(t *testing.T) {
 	before, now := requests{All: 10, Writes: 4, DryRuns: 1}, requests{All: 40, Writes: 20, DryRuns: 5}
 	if got, want := now.since(before.plus(changes(12))), (requests{All: 18, Writes: 4, DryRuns: 4}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -175,7 +177,7 @@ func TestTableHasRatiosOfThisAndThePreviousRun(t *testing.T) {
 	}
 }
 
-func TestWorkOfAProcessIsMeasuredUntilItIsIdle(t *testing.T) {
+func TestCPUTimeOfAProcessIsMeasuredUntilItIsIdle(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exec sleep 60")
 	if err := cmd.Start(); err != nil {
 		t.Skipf("no shell: %v", err)

@@ -90,13 +90,13 @@ func (c *controllers) run(program string, flags []string) (*controller, error) {
 	cmd := exec.Command("/"+program, flags...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, "/"
 	cmd.Env = []string{"KUBECONFIG=/kubeconfig", "RUNTIME_NAMESPACE=" + fluxNamespace, "HOME=/tmp"}
-	// Pass on the settings that the agent inherits too.
+	// Pass the settings of the Go runtime that the agent also inherits.
 	for _, name := range []string{"GOGC", "GOMAXPROCS", "GOMEMLIMIT"} {
 		if value, set := os.LookupEnv(name); set {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	// The controllers must end if the bench is killed.
+	// With Pdeathsig, the kernel kills the controllers if the bench is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: c.root, Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if os.Geteuid() != 0 { // without root, chroot needs a user namespace
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER

@@ -61,7 +61,7 @@ func (o *ours) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.fleet.Registry.Intercept(o.bundles.note)
+	o.fleet.Registry.Intercept(o.bundles.intercept)
 	if err := each(ctx, o.apps, func(ctx context.Context, i int) error {
 		return o.fleet.Offer(ctx, app(i, first), app(i, second))
 	}); err != nil {
@@ -86,7 +86,7 @@ func (o *ours) prepare(ctx context.Context) error {
 	if o.runtime, err = o.fleet.AddRuntime(ctx, runtimeID, channel); err != nil {
 		return err
 	}
-	// The agent has just started and has not sent a request yet.
+	// Stop the agent, which AddRuntime starts. It has not sent a request yet.
 	if err := o.runtime.Agent().Kill(); err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (o *ours) ready(version string) func(*unstructured.Unstructured) bool {
 		if err := k8sruntime.DefaultUnstructuredConverter.FromUnstructured(object.Object, manifest); err != nil {
 			return false
 		}
-		// The state can still belong to the previous version.
+		// status.state can still belong to the previous version until the observed generation is current.
 		ready := meta.FindStatusCondition(manifest.Status.Conditions, v1beta2.ConditionReady)
 		return manifest.Spec.Version == version && manifest.Status.State == v1beta2.StateReady &&
 			ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == manifest.Generation
@@ -175,8 +175,9 @@ func (o *ours) ready(version string) func(*unstructured.Unstructured) bool {
 }
 
 // revise promotes every application at once and returns the time of the agent's first poll after that. The publisher is
-// stopped during the promotion, so the agent receives one bundle. The time until the poll is excluded because the poll
-// interval is a setting. revise sends no requests to the runtime's cluster.
+// stopped during the promotion, so the agent receives one bundle with all new versions. The measurement excludes the
+// time until the poll, because it depends on the configured poll interval. revise sends no requests to the runtime's
+// cluster.
 func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := o.fleet.Publisher().Stop(); err != nil {
 		return time.Time{}, requests{}, err
@@ -222,15 +223,15 @@ func (o *ours) report(ctx context.Context) (string, error) {
 				}
 			}
 			r := record.Status.Runtime
-			// Once the publisher knows the agent's key, it publishes another bundle, and the agent pulls it at its next
-			// poll.
+			// After it has enrolled the agent's key, the publisher publishes another bundle. Wait until the agent has
+			// reported that bundle.
 			enrolled = r != nil && r.Key != nil && r.Published != nil && r.Observed != nil &&
 				r.Observed.Digest == r.Published.Digest
 			return ready == o.apps && enrolled,
 				fmt.Sprintf("%d modules Ready, agent enrolled with the newest bundle: %t", ready, enrolled)
 		})
 	if err != nil && ctx.Err() == nil {
-		// A failed report is a result of the bench and not an error.
+		// If the control plane does not show all modules as Ready, the table shows this result. The bench continues.
 		return fmt.Sprintf("%d of %d (%v)", ready, o.apps, err), nil
 	}
 	return fmt.Sprintf("%d of %d", ready, o.apps), err
@@ -244,16 +245,16 @@ func (o *ours) close() error {
 	return errors.Join(append(problems, o.pool.Close())...)
 }
 
-// bundles delays the response to the next request for a bundle. The bench reads all meters before the agent receives
-// the new bundle.
+// bundles delays the registry's response to the next request for a new bundle. During the delay, the bench reads all
+// meters.
 type bundles struct {
 	mu            sync.Mutex // guards the fields below
 	written       bool
 	asked, answer chan struct{} // nil if no response is delayed
 }
 
-// hold delays the response to the next request for a bundle. asked is closed when that request arrives, and answer
-// releases the response. answer can be called several times.
+// hold makes the registry delay its response to the agent's next request for a new bundle. The channel asked is closed
+// when that request arrives. The function answer releases the response; it can be called several times.
 func (b *bundles) hold() (asked <-chan struct{}, answer func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -262,7 +263,7 @@ func (b *bundles) hold() (asked <-chan struct{}, answer func()) {
 	return b.asked, sync.OnceFunc(func() { close(delayFor) })
 }
 
-func (b *bundles) note(_ http.ResponseWriter, request *http.Request) bool {
+func (b *bundles) intercept(_ http.ResponseWriter, request *http.Request) bool {
 	if !strings.Contains(request.URL.Path, "/"+bundle.DesiredRepository(runtimeID)+"/manifests/") {
 		return false
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// requests counts the requests that an API server has answered.
+// requests contains the numbers of requests to which an API server has responded.
 type requests struct {
 	// All counts all requests except watches and the requests of kwok, which replaces the Deployment controller. Writes
 	// counts changing requests, and DryRuns counts dry runs.
@@ -27,7 +27,7 @@ func (r requests) plus(more requests) requests {
 	return requests{r.All + more.All, r.Writes + more.Writes, r.DryRuns + more.DryRuns}
 }
 
-// changes returns the counts for n changing requests, such as requests of the bench itself.
+// changes returns the counts for n writes, to subtract the bench's own writes from the API server's counts.
 func changes(n int) requests { return requests{All: float64(n), Writes: float64(n)} }
 
 // requestsOf returns the request counts from an API server's own metrics (apiserver_request_total).

@@ -22,7 +22,7 @@ type results struct {
 	Time         time.Time `json:"time"`
 	Version      string    `json:"version"`
 	Machine      string    `json:"machine"`
-	// Load is the machine's load average of the last minute at the start.
+	// Load is the machine's one-minute load average at the start of the run.
 	Load string `json:"load"`
 	// Settings and Figures are keyed by side. Times are in seconds, memory is in bytes.
 	Settings map[string]string             `json:"settings"`

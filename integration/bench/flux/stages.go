@@ -19,7 +19,7 @@ import (
 // side is one of the two measured products: kyma-pull or Flux.
 type side interface {
 	name() string
-	// settings describes the configuration for readers of the table.
+	// settings returns a description of the side's configuration, which the table shows.
 	settings() string
 	// prepare starts everything except the programs, and releases the first version of every application.
 	prepare(ctx context.Context) error
@@ -42,19 +42,19 @@ type side interface {
 	// number of requests that ask itself sent to the cluster.
 	ask(ctx context.Context, apps []int) (requests, error)
 	// revise releases the second version of every application. It returns the time when the programs were notified, and
-	// the number of requests that revise itself sent to the cluster. It calls before after the release, and the
-	// programs cannot see the new version until before returns.
+	// the number of requests that revise itself sent to the cluster. After the release, it calls the function before.
+	// The programs cannot see the new version until that function returns.
 	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }
 
-// longest is the timeout of each wait.
+// longest is the timeout of each wait for the programs.
 const longest = 10 * time.Minute
 
 // deleted is the number of Services that the bench deletes to cause drift.
 const deleted = 20
 
-// bench measures one side.
+// bench measures one side of the comparison.
 type bench struct {
 	side
 	options   options
@@ -91,7 +91,8 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return b.stop()
 }
 
-// meter contains the resource usage at one point in time.
+// meter contains the CPU time of the programs and the API server, and the API server's request counts, up to one point
+// in time.
 type meter struct {
 	programs, apiServer time.Duration
 	requests            requests
@@ -110,8 +111,8 @@ func (b *bench) read(ctx context.Context) (meter, error) {
 	return meter{programs, apiServer, asked}, err
 }
 
-// cost waits until the programs are idle, records their usage since the meter before, and returns when they became
-// idle.
+// cost waits until the programs are idle and returns the time when they became idle. It records their resource usage
+// since the meter in before.
 func (b *bench) cost(ctx context.Context, name string, before meter) (time.Time, error) {
 	since, programs, err := untilRest(ctx, longest, b.programs()...)
 	if err != nil {
@@ -132,7 +133,7 @@ func (b *bench) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before, err := b.read(ctx) // no program runs yet, so their usage is 0
+	before, err := b.read(ctx) // the usage of the programs is still 0
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Usage contains the kernel's figures for processes.
+// Usage is the CPU and memory usage of processes as reported by the kernel. Memory is in bytes.
 type Usage struct {
 	// CPU is the CPU time of the processes. Children is the CPU time of their terminated children.
 	CPU, Children time.Duration
@@ -39,7 +39,7 @@ func UsageOf(pids ...int) (Usage, error) {
 		all.CPU, all.Children = all.CPU+own, all.Children+children
 		all.Resident += kibibytes(status, "VmRSS")
 		all.Anonymous += kibibytes(status, "RssAnon")
-		all.File += kibibytes(status, "RssFile") + kibibytes(status, "RssShmem") // RssShmem: file in /dev/shm
+		all.File += kibibytes(status, "RssFile") + kibibytes(status, "RssShmem") // RssShmem counts files in /dev/shm
 		all.Peak += kibibytes(status, "VmHWM")
 	}
 	return all, nil
@@ -52,7 +52,7 @@ func cpuOf(pid int) (own, children time.Duration, err error) {
 	}
 	// Fields 12 to 15 after the name are the user and system time of the process and of its children.
 	if len(fields) < 15 {
-		return 0, 0, fmt.Errorf("/proc/%d/stat: %d fields", pid, len(fields))
+		return 0, 0, fmt.Errorf("/proc/%d/stat has only %d fields", pid, len(fields))
 	}
 	var spent [4]time.Duration
 	for i, field := range fields[11:15] {
@@ -101,7 +101,7 @@ func MachineCPU() time.Duration {
 	line, _, _ := bytes.Cut(data, []byte("\n"))
 	var ticks int64
 	for i, field := range strings.Fields(string(line)) {
-		// cpu user nice system idle iowait irq softirq
+		// The fields are: cpu user nice system idle iowait irq softirq. Omit idle and iowait.
 		if n, err := strconv.ParseInt(field, 10, 64); err == nil && i != 4 && i != 5 && i <= 7 {
 			ticks += n
 		}
@@ -113,7 +113,7 @@ func MachineCPU() time.Duration {
 func OthersCPU() time.Duration {
 	others := MachineCPU()
 	for _, pid := range append(children(), os.Getpid()) {
-		if own, waited, err := cpuOf(pid); err == nil { // this process's time includes a child that has just ended
+		if own, waited, err := cpuOf(pid); err == nil { // the time of this process includes a child that has just ended
 			others -= own + waited
 		}
 	}
@@ -133,7 +133,7 @@ func children() []int {
 			continue
 		}
 		_, fields, err := statOf(pid)
-		// On an error, the process has just ended.
+		// statOf returns an error if the process has just ended.
 		if err == nil && len(fields) > 1 && fields[0] != "Z" && fields[1] == strconv.Itoa(os.Getpid()) {
 			pids = append(pids, pid)
 		}

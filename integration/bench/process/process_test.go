@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestWorkOfChildProcessesIsCounted(t *testing.T) {
+func TestCPUTimeOfChildProcessesIsCounted(t *testing.T) {
 	before, err := UsageOf(os.Getpid())
 	if err != nil {
 		t.Fatal(err)

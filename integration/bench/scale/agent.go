@@ -51,7 +51,8 @@ type conduct struct {
 	Silent, Noisy bool
 }
 
-// installed contains the reported modules for a desired state. All runtimes with that desired state share it.
+// installed contains the modules that agents report for a desired state. All agents with that desired state share one
+// value.
 type installed struct {
 	kyma    bundle.ReportedKyma
 	modules []bundle.ReportedModule
@@ -101,7 +102,7 @@ func (a *agent) round(ctx context.Context) {
 	a.trouble = errors.Join(a.pull(ctx), a.report(ctx))
 }
 
-// pull applies the newest bundle if verification accepts it.
+// pull verifies the newest bundle and records its modules as installed if verification succeeds.
 func (a *agent) pull(ctx context.Context) error {
 	repository, err := a.all.place.Reading(ctx, bundle.DesiredRepository(a.id))
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// agents are the agents of all runtimes.
+// agents contains the simulated agents of all runtimes.
 type agents struct {
 	place        store.Store
 	root         trust.Root
@@ -154,7 +154,7 @@ func (all *agents) spread() {
 	}
 }
 
-// behave sets the conduct of every agent.
+// behave sets the conduct of every agent. how returns the conduct of the agent with index i.
 func (all *agents) behave(how func(i int) conduct) {
 	for i, a := range all.each {
 		a.mu.Lock()
@@ -196,8 +196,8 @@ func (all *agents) have(version string) (arrived []time.Time, other string) {
 	return arrived, other
 }
 
-// open fetches the missing documents of a verified bundle and checks their digests. It decodes equal documents once for
-// all runtimes. In production, each agent decodes its own documents.
+// open fetches the missing documents of a verified bundle and checks their digests. It decodes each document once for
+// all agents that receive it. In production, each agent decodes its own documents.
 func (all *agents) open(
 	ctx context.Context, from content.Fetcher, verified bundle.Verified, has digest.Digest,
 ) (*installed, error) {

@@ -125,7 +125,8 @@ func holder(blob bundle.Blob) (bundle.Blob, error) {
 	return bundle.NewManifest(ocispec.Manifest{Config: blob.Descriptor, Layers: []ocispec.Descriptor{blob.Descriptor}})
 }
 
-// patchedAtMost is the maximum number of Kymas whose statuses rawPatches patches. More Kymas do not change the rate.
+// patchedAtMost is the maximum number of Kymas whose statuses rawPatches patches. More Kymas would not change the
+// measured rate.
 const patchedAtMost = 1000
 
 // rawPatches patches the statuses of Kymas as the publisher does for a report, and then reverts the patches. All other
@@ -147,7 +148,7 @@ func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err 
 			}
 		}
 		for _, step := range []struct{ from, to *v1beta2.Kyma }{{&was, is}, {is, &was}} {
-			to := step.to.DeepCopy() // Patch overwrites it with the response
+			to := step.to.DeepCopy() // Patch overwrites its argument with the response
 			if err := w.control.Status().Patch(ctx, to, client.MergeFrom(step.from),
 				client.FieldOwner("kcp-publisher")); err != nil {
 				return err

@@ -78,7 +78,7 @@ func TestModuleSetsAreDistinctAndContainPromotedModule(t *testing.T) {
 	}
 }
 
-func TestQuantiles(t *testing.T) {
+func TestQuantileReturnsRankedDuration(t *testing.T) {
 	values := []time.Duration{5, 1, 4, 2, 3}
 	if p50, p99, none := quantile(values, 0.5), quantile(values, 0.99), quantile(nil, 0.5); p50 != 3 || p99 != 5 ||
 		none != 0 {

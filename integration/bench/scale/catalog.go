@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	offered       = 32 // modules
+	offered       = 32 // number of modules in the catalog
 	perRuntime    = 20
-	everywhere    = 8 // modules that every runtime has; promoting one of them changes all runtimes
-	sets          = 8 // modules of each runtime
+	everywhere    = 8 // number of modules that every runtime has; a promotion of one of them changes all runtimes
+	sets          = 8 // number of different module sets, which runtimes use in turn
 	promotions    = 16
 	channel       = "regular"
 	writers       = 16 // the publisher's default concurrency
@@ -32,7 +32,7 @@ var promotedModule = moduleName(0)
 
 func promotedVersion(i int) string { return fmt.Sprintf("1.%d.0", i) }
 
-// moduleSet returns the modules of a runtime.
+// moduleSet returns the names of the modules that a runtime requests.
 func moduleSet(runtime int) []string {
 	set := runtime % sets
 	var names []string
@@ -79,7 +79,7 @@ func (w *world) offer(ctx context.Context) error {
 					return err
 				}
 				if err := w.control.Create(within, v.Template()); err != nil {
-					return fmt.Errorf("offer %s %s: %w", v.Module, v.Version, err)
+					return fmt.Errorf("create the ModuleTemplate of %s %s: %w", v.Module, v.Version, err)
 				}
 			}
 			return w.control.Create(within,

@@ -26,12 +26,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// runsOfEach is the number of runs of each command. The figure is the median.
+// runsOfEach is the number of runs of each command. The results contain the median of these runs.
 const runsOfEach = 3
 
 // commands measures how long `kcp-publisher status` and the web page take. It copies Kymas in etcd until the fleet has
-// the requested size. A running publisher would publish bundles for the copies, so the publisher is stopped, and this
-// is the last stage.
+// the requested size. The publisher is stopped, because it would publish bundles for the copies. No other stage
+// follows, because the copies remain.
 func (w *world) commands(ctx context.Context) error {
 	if err := w.killPublisher(); err != nil {
 		return err
@@ -69,7 +69,7 @@ func keyOfKyma(i int) []byte {
 	return []byte("/registry/operator.kyma-project.io/kymas/" + sample.Namespace + "/" + runtimeID(i))
 }
 
-// copyKymas adds copies until enough Kymas exist, and returns the size of one Kyma in bytes.
+// copyKymas copies Kymas in etcd until options.Seen Kymas exist. It returns the average size of a Kyma in bytes.
 func (w *world) copyKymas(ctx context.Context) (float64, error) {
 	etcd := etcdGateway{w.kcp.Etcd()}
 	originals := make([][]byte, w.Runtimes)
@@ -228,7 +228,7 @@ func (w *world) seePage(ctx context.Context) (err error) {
 		return row, fmt.Sprint(err)
 	})
 	if err == nil && !page.running() {
-		err = fmt.Errorf("the page ended: %s", page.tail(1<<12))
+		err = fmt.Errorf("the UI process ended: %s", page.tail(1<<12))
 	}
 	if err != nil {
 		return err

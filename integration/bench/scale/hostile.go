@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// hostile measures a promotion again while some runtimes misbehave, because the other runtimes must not wait for them.
+// hostile measures a promotion again while some runtimes misbehave. It shows whether the other runtimes have to wait
+// for them.
 func (w *world) hostile(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -69,8 +70,8 @@ func (w *world) hostile(ctx context.Context) error {
 	return w.converge(ctx)
 }
 
-// baselines stops the publisher, sends the same registry and API server requests as the publisher did for a promotion,
-// and measures them.
+// baselines stops the publisher and sends the same requests to the registry and API server that the publisher sent for
+// a promotion. It measures the time and CPU usage of these requests.
 func (w *world) baselines(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

@@ -10,7 +10,7 @@ import (
 
 // memoryLimit limits the memory of one program.
 type memoryLimit struct {
-	// how describes in the results how the limit is enforced.
+	// how is the text in the results that describes how the limit is enforced.
 	how    string
 	folder string   // folder of the cgroup, empty if no cgroup is used
 	open   *os.File // open file descriptor of folder
@@ -46,7 +46,7 @@ func newMemoryLimit(bytes int64) *memoryLimit {
 	return l
 }
 
-// apply sets the limit for a command.
+// apply makes a command start with the memory limit.
 func (l *memoryLimit) apply(cmd *exec.Cmd) {
 	if l.open != nil {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(l.open.Fd())

@@ -18,7 +18,7 @@ import (
 // recommends.
 const rarePoll = 10 * time.Minute
 
-// notify makes the registry notify the publisher, and the publisher the agents.
+// notify enables notifications from the registry to the publisher, and from the publisher to the agents.
 func (w *world) notify() error {
 	var err error
 	if w.notifications, err = fleet.NewNotifications(); err != nil {
@@ -40,11 +40,11 @@ func (w *world) subscribe(ctx context.Context) error {
 		output, code := fleet.Run(ctx, w.binaries.Publisher, "registry", "credentials", a.id, "--keys", w.keys(),
 			"--location", w.notifications.Agents+"/"+fleetPath)
 		if code != 0 {
-			return fmt.Errorf("password of %s: %s", a.id, output)
+			return fmt.Errorf("create the registry password of %s: %s", a.id, output)
 		}
 		known, err := store.NewRegistries(store.Access{DockerConfig: []byte(output), NoRetry: true})
 		if err != nil {
-			return fmt.Errorf("password of %s: %w", a.id, err)
+			return fmt.Errorf("read the registry password of %s: %w", a.id, err)
 		}
 		mu.Lock()
 		registries[a.id] = known
@@ -61,7 +61,7 @@ func (w *world) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// polling describes how agents detect a new bundle.
+// polling returns a description of how agents detect a new bundle, for the results.
 func (w *world) polling() string {
 	if w.Notifications {
 		return "agents are notified, and poll every " + short(w.AgentPoll)
@@ -80,14 +80,14 @@ func (all *agents) listen(ctx context.Context, a *agent) {
 	}
 }
 
-// readEvents reads one connection to its end.
+// readEvents opens one connection to the publisher's notifications and reads it until it ends.
 func (all *agents) readEvents(ctx context.Context, a *agent) {
 	answer, err := all.connect(ctx, a)
 	if err != nil {
 		return
 	}
 	defer answer.Close()
-	a.poll() // no notification was sent for bundles that were pushed while it was disconnected
+	a.poll() // the publisher sent no notifications to the agent while it was disconnected
 	for lines := bufio.NewScanner(answer); lines.Scan(); {
 		if bytes.HasPrefix(lines.Bytes(), []byte("data:")) {
 			a.poll()
@@ -95,7 +95,7 @@ func (all *agents) readEvents(ctx context.Context, a *agent) {
 	}
 }
 
-// poll makes an awake agent poll now.
+// poll makes the agent poll immediately unless agents are suspended.
 func (a *agent) poll() {
 	select {
 	case a.wake <- struct{}{}:

@@ -25,8 +25,8 @@ func start(log, binary string, args []string, how func(*exec.Cmd)) (*program, er
 	}
 	cmd := exec.Command(binary, args...)
 	cmd.Stdout, cmd.Stderr = file, file
-	// A separate process group keeps a terminal's Ctrl-C from the programs, because the bench ends them itself. They
-	// also end if the bench is killed.
+	// Start the program in a separate process group. Ctrl-C in a terminal then reaches only the bench, which stops its
+	// programs itself. With Pdeathsig, the kernel kills the program if the bench is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if how != nil {
 		how(cmd)

@@ -130,8 +130,8 @@ func (w *world) right(_ string, r record) bool {
 		r.Published != "" && r.Observed == r.Published
 }
 
-// untilRight waits until at least the wanted number of Kymas meets the condition counts, and returns the time of the
-// last change.
+// untilRight waits until counts returns true for at least the wanted number of Kymas. It returns the time of the last
+// change of a Kyma.
 func (w *world) untilRight(ctx context.Context, wanted int, counts func(id string, r record) bool) (time.Time, error) {
 	var last time.Time
 	err := w.until(ctx,
@@ -144,7 +144,7 @@ func (w *world) untilRight(ctx context.Context, wanted int, counts func(id strin
 	return last, err
 }
 
-// converge waits until the fleet has converged, and then suspends its agents.
+// converge waits until every Kyma shows its runtime as ready with the newest bundle, and then suspends all agents.
 func (w *world) converge(ctx context.Context) error {
 	w.agents.resume(true)
 	_, err := w.untilRight(ctx, w.Runtimes, w.right)
@@ -153,8 +153,8 @@ func (w *world) converge(ctx context.Context) error {
 	return err
 }
 
-// enrollment starts all agents at once. The control plane does not know their keys yet, and each agent needs another
-// bundle once its key is enrolled.
+// enrollment starts all agents at once. The control plane does not know the agents' keys yet. It publishes another
+// bundle for each runtime after it has enrolled the key of the runtime's agent.
 func (w *world) enrollment(ctx context.Context) error {
 	traffic, err := w.registry.counted(ctx)
 	if err != nil {

@@ -23,13 +23,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// The host name in a request identifies its sender. Both names resolve to this machine.
+// The publisher and the agents use different host names for the registry, so the host name in a request identifies its
+// sender. Both names resolve to this machine.
 const (
 	publisherHost = "127.0.0.1"
 	agentsHost    = "localhost"
 )
 
-// request is a kind of request to the registry.
+// request identifies a group of requests to the registry that are counted together.
 type request struct {
 	// From is the sender: the publisher or any agent. Method is the HTTP method. About is the type of the requested
 	// object, such as "manifests of reports".
@@ -42,7 +43,7 @@ type seen struct {
 	Last time.Time
 }
 
-// counted is the traffic of a registry.
+// counted contains the number of requests to a registry by group.
 type counted map[request]seen
 
 func (c counted) n(from, method, about string) int64 { return c[request{from, method, about}].N }
@@ -75,7 +76,8 @@ const (
 	aboutMounts  = "uploads of runtimes"
 )
 
-// about classifies a path such as /v2/fleet/runtimes/r-1/manifests/desired.
+// about returns the value of request.About for a path: "manifests of runtimes" for
+// /v2/fleet/runtimes/r-1/manifests/desired.
 func about(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	place, class := "other", "other"
@@ -125,7 +127,7 @@ func (a arrivals) since(t time.Time) (n seen) {
 // progressPath is the path on which the registry process serves the arrivals.
 const progressPath = "/bundles"
 
-// entry is a line in the traffic statistics that the registry process serves.
+// entry is one group of requests with its count, as the registry process serves it in JSON.
 type entry struct {
 	request
 	seen

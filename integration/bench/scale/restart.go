@@ -25,7 +25,8 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 		}
 		asked := int64(0)
 		for key, n := range now {
-			// A publisher that starts reads the report of an idle runtime only at the runtime's next poll.
+			// After its start, the publisher reads the report of an idle runtime only when it next polls the runtime.
+			// Such reads are part of normal polling.
 			if key.From == publisherHost && (key.Method == http.MethodHead || key.About == aboutReports) {
 				asked += n.N
 			}
@@ -62,7 +63,7 @@ func (w *world) again(within *memoryLimit) (started time.Time, err error) {
 	return time.Now(), w.startPublisher(within)
 }
 
-// restart measures how a killed publisher starts again in a converged fleet.
+// restart measures the time and resources that a publisher needs to restart after a kill in a converged fleet.
 func (w *world) restart(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -115,7 +116,7 @@ func (c counted) of(from string) counted {
 	return some
 }
 
-// memoryLimit measures a restart and a promotion with the memory of a production publisher.
+// memoryLimit measures a restart and a promotion while the publisher has the memory limit of a production publisher.
 func (w *world) memoryLimit(ctx context.Context) (err error) {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

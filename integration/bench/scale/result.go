@@ -35,7 +35,7 @@ type figure struct {
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
 	Unit  unit    `json:"unit"`
-	// Note is a remark for the reader.
+	// Note is a remark that the table shows next to the figure.
 	Note string `json:"note,omitempty"`
 }
 
@@ -43,9 +43,9 @@ type figure struct {
 type stageCost struct {
 	Stage   string  `json:"stage"`
 	Seconds float64 `json:"seconds"`
-	// CPU contains the seconds by process.
+	// CPU contains the CPU time in seconds by process.
 	CPU map[string]float64 `json:"cpu"`
-	// Others is the share of the machine that other programs used.
+	// Others is the share of the machine's CPU time that other programs used.
 	Others float64 `json:"others"`
 	Load   string  `json:"load"`
 }
@@ -126,7 +126,7 @@ func (r *results) write(folder string, out io.Writer) error {
 	}
 	before, err := readResults(base + ".json")
 	if len(r.Options.Only)+len(r.Failed) > 0 {
-		base += "-part" // a complete run must not be compared with a partial run
+		base += "-part" // so that a later complete run is not compared with this partial run
 	}
 	if err != nil {
 		return err

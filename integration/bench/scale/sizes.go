@@ -33,18 +33,18 @@ func (w *world) size(ctx context.Context) error {
 	for i := range min(sampled, w.Runtimes) {
 		data, err := w.api.Get().AbsPath(kymasPath, runtimeID(i)).Timeout(time.Minute).DoRaw(ctx)
 		if err != nil {
-			return fmt.Errorf("weigh Kyma %s: %w", runtimeID(i), err)
+			return fmt.Errorf("measure the size of Kyma %s: %w", runtimeID(i), err)
 		}
 		var whole struct {
 			Metadata struct{ ManagedFields json.RawMessage }
 			Status   json.RawMessage
 		}
 		if err := json.Unmarshal(data, &whole); err != nil {
-			return fmt.Errorf("weigh Kyma %s: %w", runtimeID(i), err)
+			return fmt.Errorf("measure the size of Kyma %s: %w", runtimeID(i), err)
 		}
 		var status struct{ Modules json.RawMessage }
 		if err := json.Unmarshal(whole.Status, &status); err != nil {
-			return fmt.Errorf("weigh Kyma %s: %w", runtimeID(i), err)
+			return fmt.Errorf("measure the size of Kyma %s: %w", runtimeID(i), err)
 		}
 		for part, data := range map[string][]byte{"the whole": data, "status": whole.Status,
 			"status.modules": status.Modules, "managedFields": whole.Metadata.ManagedFields} {
@@ -249,7 +249,7 @@ func (w *world) wavesCost(ctx context.Context, traffic counted, writes writes, m
 	return nil
 }
 
-// Controller-runtime's own metric of the controller that plans rollouts. Its CPU time is not measured.
+// reconcileTime is controller-runtime's metric for the wall time of reconciliations. No metric contains their CPU time.
 const reconcileTime = "controller_runtime_reconcile_time_seconds"
 
 var planner = map[string]string{"controller": "rollouts"}

@@ -24,8 +24,7 @@ type stage struct {
 
 const idleStage = "idle"
 
-// stages lists the stages in order. Stages that stop the publisher come late. The restart stage measures the publisher
-// after them.
+// stages lists the stages in the order of their execution. From "baselines" on, each stage stops the publisher.
 var stages = []stage{
 	{"seeding", true, (*world).seeding},
 	{"first-publish", true, (*world).firstPublish},

@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// families are metrics by name.
+// families contains Prometheus metric families by name.
 type families map[string]*dto.MetricFamily
 
 func parseMetrics(data []byte) (families, error) {
@@ -59,7 +59,8 @@ func matches(m *dto.Metric, labels map[string]string) bool {
 	return true
 }
 
-// writes counts changing requests by "VERB resource", without writes to leases, which every leader renews.
+// writes contains the number of changing requests by "VERB resource". It omits writes to Leases, which every leader
+// renews.
 type writes map[string]float64
 
 func (w *world) writes(ctx context.Context) (writes, error) {
@@ -105,10 +106,10 @@ func (w writes) total() (n float64) {
 	return n
 }
 
-// statusPatches are the requests that write a Kyma's status.
+// statusPatches is the key in writes for patches of a Kyma's status.
 const statusPatches = "PATCH kymas/status"
 
-// ask gets a path of the publisher's metrics endpoint.
+// ask requests a path from the publisher's metrics endpoint and returns the response body.
 func (w *world) ask(ctx context.Context, path string) ([]byte, error) {
 	data, err := get(ctx, w.metrics, path)
 	if err != nil {

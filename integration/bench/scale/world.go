@@ -30,7 +30,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Paths below the registry's host.
+// Repository paths in the registry: one for the bundles of the fleet, one for the modules.
 const (
 	fleetPath   = "fleet"
 	modulesPath = "modules"
@@ -54,7 +54,7 @@ type world struct {
 	// contains the publisher's flags for notifications.
 	notifications *fleet.Notifications
 	notifyFlags   []string
-	place         store.Store // store of the bundles, at the address for agents
+	place         store.Store // location of the bundles, with the host name that agents use
 	publisher     *program
 	metrics       string                   // address of the publisher's metrics endpoint
 	spentBy       map[string]time.Duration // CPU time of replaced processes, by program
@@ -63,14 +63,14 @@ type world struct {
 	agents        *agents
 	version       int  // number of the promoted module's current version
 	pending       bool // true if agents have not received the newest promotion yet
-	// promoted is the duration of the promotion, 0 if it was not measured. statuses is the time until all reports were
-	// recorded.
+	// promoted is the duration of the measured promotion, or 0 if none was measured. statuses is the time until the
+	// publisher had recorded the reports of all runtimes.
 	promoted, statuses time.Duration
-	promotedCPU        time.Duration // CPU time of publisher and registry for the promotion
+	promotedCPU        time.Duration // CPU time of publisher and registry during the promotion
 	mounts             int64         // blobs mounted per bundle of a promotion
 }
 
-// up starts everything except the publisher.
+// up starts all programs of the benchmark except the publisher.
 func (w *world) up(ctx context.Context) error {
 	w.stage, w.spentBy, w.lastCPU = "setup", map[string]time.Duration{}, map[string]time.Duration{}
 	w.say("API server, registry and keys")
@@ -133,7 +133,7 @@ func (w *world) up(ctx context.Context) error {
 
 func (w *world) keys() string { return filepath.Join(w.dir, "keys") }
 
-// onDisk rejects a folder in memory, because the measurement consists mostly of writes to the disk.
+// onDisk returns an error for a folder on a memory file system, because the measured programs mostly write to disk.
 func onDisk(dir string) error {
 	var of unix.Statfs_t
 	if err := unix.Statfs(dir, &of); err != nil {
@@ -153,7 +153,7 @@ func openStore(location string) (store.Store, error) {
 	return store.Open(location, registries)
 }
 
-// startPublisher runs `kcp-publisher run` with its defaults. within can be nil.
+// startPublisher starts `kcp-publisher run` with its default settings. within is an optional memory limit.
 func (w *world) startPublisher(within *memoryLimit) error {
 	address, err := process.FreeAddress()
 	if err != nil {
@@ -165,7 +165,7 @@ func (w *world) startPublisher(within *memoryLimit) error {
 		"--metrics-bind-address", address, "--metrics-auth=false", "--set=pprof=true", "--health-probe-bind-address", "0"},
 		slices.Concat(w.notifyFlags, w.PublisherArgs)...)
 	how := func(cmd *exec.Cmd) {
-		// as in the chart, so that a restarted publisher continues with its Lease
+		// a fixed Lease identity, as in the chart, so that a restarted publisher continues with its Lease
 		cmd.Env = append(os.Environ(), "POD_NAME=kcp-publisher-0", "POD_UID="+w.dir)
 		if within != nil {
 			within.apply(cmd)
@@ -176,12 +176,12 @@ func (w *world) startPublisher(within *memoryLimit) error {
 	return err
 }
 
-// killPublisher kills the publisher with SIGKILL, like a power cut.
+// killPublisher sends SIGKILL to the publisher, so that it cannot release its Lease.
 func (w *world) killPublisher() error {
 	if w.publisher == nil {
 		return nil
 	}
-	w.spentBy["publisher"] = w.cpu("publisher") // CPU times include replaced processes
+	w.spentBy["publisher"] = w.cpu("publisher") // cpu adds this time to the time of the next process
 	err := w.publisher.end(syscall.SIGKILL)
 	w.publisher = nil
 	return err
@@ -252,10 +252,10 @@ func (w *world) cpu(name string) time.Duration {
 	if u, err := process.UsageOf(w.pid(name)); err == nil {
 		w.lastCPU[name] = w.spentBy[name] + u.CPU
 	}
-	return w.lastCPU[name] // the process has ended; return its last known value
+	return w.lastCPU[name] // the last known value if the process has ended
 }
 
-// taken is CPU time by process at one moment.
+// taken contains the CPU times of the measured programs and of the machine, up to one point in time.
 type taken struct {
 	by      map[string]time.Duration
 	machine time.Duration

@@ -1,5 +1,5 @@
-// Command badagent replaces an agent with the worst kind of bad release. It reports ready and ends soon after. Unlike
-// an agent, it does not count its starts, so it cannot roll itself back.
+// Command badagent simulates a bad release of the agent: it becomes ready and crashes a second later. Unlike a real
+// agent, it does not count its starts, so it cannot roll itself back.
 package main
 
 import (
@@ -13,6 +13,6 @@ func main() {
 		ready := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 		log.Fatal(http.ListenAndServe(":8081", ready))
 	}()
-	time.Sleep(time.Second) // much shorter than the chart's minReadySeconds, also on a busy node
+	time.Sleep(time.Second) // much shorter than the chart's minReadySeconds, even on a busy node
 	log.Fatal("this release of the agent is bad")
 }

@@ -22,8 +22,7 @@ func main() {
 	os.Exit(2)
 }
 
-// dial waits long enough for the kernel to retransmit a lost first packet. A network policy drops the packets or resets
-// the connection.
+// dial waits two seconds, so the kernel can retransmit a lost SYN packet. A NetworkPolicy causes a timeout or a reset.
 func dial(address string) string {
 	connection, err := net.DialTimeout("tcp", address, 2*time.Second)
 	if err != nil {
@@ -33,7 +32,8 @@ func dial(address string) string {
 	return "answers"
 }
 
-// listen accepts every connection and closes it. The error contains the port that is not available.
+// listen accepts all connections to the ports and closes them immediately. It returns only on an error, for example if
+// a port is in use.
 func listen(ports []string) error {
 	failed := make(chan error)
 	for _, port := range ports {

@@ -26,7 +26,7 @@ func newBeacon() *unstructured.Unstructured {
 	return beacon
 }
 
-// used maps a ConfigMap to the reconcile request of the Beacon that the ConfigMap uses.
+// used returns a reconcile request for the Beacon that is named in the ConfigMap's label labelUses.
 func used(_ context.Context, config client.Object) []reconcile.Request {
 	return []reconcile.Request{
 		{NamespacedName: types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetLabels()[labelUses]}},

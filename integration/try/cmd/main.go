@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
 
-// dir is the folder for the logs of the newest try.
+// dir is the folder for the logs of the latest run of this command.
 const dir = ".try"
 
 func main() {
@@ -32,7 +32,7 @@ func main() {
 		os.Exit(2)
 	}
 	if *onKind && !flags.Changed("ready-within") {
-		options.ReadyWithin *= 2 // pods need time to start
+		options.ReadyWithin *= 2 // real pods need more time to start than simulated ones
 	}
 	steps.Main("try", dir, func(ctx context.Context, absolute string) error {
 		options.Dir, options.Progress, options.Around = absolute, os.Stderr, steps.New(os.Stdout).Step
@@ -43,7 +43,7 @@ func main() {
 	})
 }
 
-// runOnKind collects diagnostics for a failed step before the clusters are deleted.
+// runOnKind tries the module on kind clusters. If a step fails, it collects diagnostics before it deletes the clusters.
 func runOnKind(ctx context.Context, options try.Options) error {
 	checkout, err := os.Getwd()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package clitest contains tests that both command lines share: tests of the help, of the reference pages, and of
+// Package clitest contains tests that kcp-publisher and skr-agent share: tests of the help, the reference pages,
 // damaged files and full disks.
 package clitest
 
@@ -28,7 +28,7 @@ func commands(of *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// CheckValues fails for flags whose help contains a back-quoted text other than the name of a value, because pflag
+// CheckValues fails if the usage text of a flag contains a back-quoted text that is not the name of its value. pflag
 // shows any back-quoted text as the name of the flag's value.
 func CheckValues(t *testing.T, root *cobra.Command) {
 	t.Helper()

@@ -18,9 +18,9 @@ import (
 // ConfigurationPage is the path of the configuration reference in folder docs.
 const ConfigurationPage = "reference/configuration.md"
 
-// CheckConfiguration fails if the program's keys on the configuration page do not match its flags. With update, it
-// writes the keys. It also parses the page's examples with the program. Examples are YAML blocks whose first line names
-// a command.
+// CheckConfiguration fails if the table of keys on the configuration page does not match the program's flags. With
+// update, it writes the table instead. It also runs the program with each example on the page. An example is a YAML
+// block whose opening fence contains the program and a command.
 func CheckConfiguration(t *testing.T, newProgram func() *cobra.Command, docs string, update bool) {
 	t.Helper()
 	path := filepath.Join(docs, ConfigurationPage)
@@ -47,7 +47,7 @@ func CheckConfiguration(t *testing.T, newProgram func() *cobra.Command, docs str
 	checkExamples(t, newProgram, got)
 }
 
-// checkExamples passes every example on the page to the program as its configuration file.
+// checkExamples runs the program with each example on the page as its configuration file.
 func checkExamples(t *testing.T, newProgram func() *cobra.Command, page string) {
 	t.Helper()
 	examples := regexp.MustCompile("(?ms)^```yaml "+newProgram().Name()+" ([a-z -]+)\n(.*?)^```$").
@@ -74,8 +74,8 @@ func checkExamples(t *testing.T, newProgram func() *cobra.Command, page string) 
 	}
 }
 
-// configKey identifies a flag in a configuration file. Commands with a flag of the same name can have different
-// defaults.
+// configKey identifies a row of the table. The default is part of the key, because commands can have different defaults
+// for flags with the same name.
 type configKey struct{ name, kind, byDefault string }
 
 func keysTable(root *cobra.Command) string {

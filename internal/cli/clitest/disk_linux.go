@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// maxShortages limits EachShortage: the test fails if a command needs more than this number of free pages or free
-// inodes.
+// maxShortages is the maximum number of free pages or inodes for which EachShortage calls try. If a command needs more,
+// the test fails.
 const maxShortages = 400
 
 // Disk is a folder on its own file system in memory.
@@ -16,9 +16,9 @@ type Disk struct {
 	t   *testing.T
 }
 
-// EachShortage calls try with disks that have too little free space. It first increases the number of free pages until
-// try reports that the space was sufficient, and then the number of files that can be created. prepare writes files to
-// the disk first; it can be nil. The test is skipped if it cannot mount file systems.
+// EachShortage calls try with disks that have too little free space, starting with a full disk. It increases the number
+// of free pages until try returns true, and then does the same with free inodes. prepare writes files to each disk
+// before the call; it can be nil. EachShortage skips the test if it cannot mount file systems.
 func EachShortage(t *testing.T, prepare func(dir string), try func(t *testing.T, disk Disk) (enough bool)) {
 	t.Helper()
 	for _, kind := range []string{"pages", "files"} {
@@ -61,7 +61,7 @@ func newDisk(t *testing.T) Disk {
 // Grow adds free space to the disk.
 func (d Disk) Grow() { d.t.Helper(); d.remount(64<<20, 10_000) }
 
-// leave sets the number of free pages or files.
+// leave sets the number of free pages or, for kind "files", free inodes.
 func (d Disk) leave(kind string, n uint64) {
 	d.t.Helper()
 	var now syscall.Statfs_t
@@ -74,7 +74,7 @@ func (d Disk) leave(kind string, n uint64) {
 	} else {
 		pages = 10_000
 	}
-	d.remount(max(pages, 1)*uint64(now.Bsize), files) // a size of 0 sets no limit
+	d.remount(max(pages, 1)*uint64(now.Bsize), files) // tmpfs treats a size of 0 as unlimited
 }
 
 func (d Disk) remount(bytes, files uint64) {

@@ -32,14 +32,13 @@ var (
 		`(?m)^ *(\$ )?(kubectl|helm|make|kcp-publisher|skr-agent|bin/[a-z-]+|oras|cosign|crane|docker|go|git) `)
 )
 
-// Shell returns the shell blocks of README.md, CONTRIBUTING.md, docs and the charts, page by page. The notes of a chart
-// are one block. The test fails for a block without a language that contains shell commands, because the block could be
-// meant as output.
+// Shell returns the shell blocks of README.md, CONTRIBUTING.md, docs and the charts. The NOTES.txt of a chart is one
+// block. The test fails if a block contains shell commands but does not declare a language.
 func Shell(t *testing.T, checkout string) (blocks []Block) {
 	t.Helper()
 	pages := []string{"CONTRIBUTING.md", "README.md"}
 	err := filepath.WalkDir(filepath.Join(checkout, "docs"), func(path string, _ fs.DirEntry, err error) error {
-		page, _ := filepath.Rel(checkout, path) // both are below the same folder
+		page, _ := filepath.Rel(checkout, path) // cannot fail, because path is below checkout
 		if filepath.Ext(page) == ".md" && !strings.HasPrefix(page, "docs/reference/cli/") {
 			pages = append(pages, page)
 		}
@@ -84,8 +83,8 @@ func Shell(t *testing.T, checkout string) (blocks []Block) {
 
 var action = regexp.MustCompile(`\{\{[^}]*\}\}`)
 
-// notes returns the commands in a chart's notes. It replaces template actions with "x". Text after three spaces is an
-// explanation of the command.
+// notes returns the commands in a chart's NOTES.txt. It replaces template actions with "x" and omits the explanation of
+// a command, which follows three spaces.
 func notes(t *testing.T, checkout, page string) Block {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(checkout, page))
@@ -106,7 +105,7 @@ func notes(t *testing.T, checkout, page string) Block {
 func (b Block) Calls(t *testing.T) (calls [][]string) {
 	t.Helper()
 	script := b.Script
-	if strings.HasPrefix(strings.TrimSpace(script), "$ ") { // the block also contains output
+	if strings.HasPrefix(strings.TrimSpace(script), "$ ") { // other lines are output
 		var typed strings.Builder
 		for line := range strings.Lines(script) {
 			if line, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok {
@@ -141,8 +140,8 @@ func (b Block) Calls(t *testing.T) (calls [][]string) {
 	return calls
 }
 
-// CheckPages fails for commands on the pages that the program would refuse: an unknown command or flag, an invalid
-// value, or a wrong number of arguments.
+// CheckPages fails if a page calls the program with an unknown command or flag, an invalid value, or a wrong number of
+// arguments.
 func CheckPages(t *testing.T, newProgram func() *cobra.Command, checkout string) {
 	t.Helper()
 	name, checked := newProgram().Name(), 0
@@ -162,7 +161,7 @@ func CheckPages(t *testing.T, newProgram func() *cobra.Command, checkout string)
 	}
 }
 
-// parseLine parses and validates a command line like the program, but does not run the command.
+// parseLine parses and validates a command line as the program does, but does not run the command.
 func parseLine(root *cobra.Command, words []string) error {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// component is the source component in the Event of each action.
+// component is the source.component of the Events that actions create.
 const component = "kcp-publisher"
 
 // Action is a change of an object by an operator.
@@ -33,7 +33,7 @@ type Action[T any] struct {
 type Result struct {
 	// Effect completes a sentence that starts with the object's name.
 	Effect string
-	// Unrecorded is the error if the change was made but its Event could not be created, or nil.
+	// Unrecorded is the error of creating the Event after a successful change. It is nil if the Event was created.
 	Unrecorded error
 }
 

@@ -35,8 +35,7 @@ func Pause(paused bool) Rollout {
 	}}
 }
 
-// Waiting returns the waves that are not approved yet and that require approval, according to their spec or their
-// state.
+// Waiting returns the names of the unapproved waves that require approval in the spec or already wait for it.
 func Waiting(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string {
 	var waiting []string
 	for i, w := range spec.Waves {
@@ -80,8 +79,8 @@ func Abort() Rollout {
 	}}
 }
 
-// Undo rolls back every runtime that a rollout updated. It returns an error if all contains a newer rollout of the same
-// module and channel.
+// Undo rolls back every runtime that a rollout updated. all contains the existing rollouts. If one of them is newer and
+// has the same module and channel, Undo returns an error.
 func Undo(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Undone", func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.Newer(r, all); {
@@ -98,8 +97,8 @@ func Undo(all []v1alpha1.Rollout) Rollout {
 	}}
 }
 
-// Retry makes the publisher roll out the version of a stopped or rolled back rollout again. It returns an error if all
-// contains a newer rollout of the same module and channel.
+// Retry makes the publisher roll out the version of a stopped or rolled back rollout again. all contains the existing
+// rollouts. If one of them is newer and has the same module and channel, Retry returns an error.
 func Retry(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Retried", func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.Newer(r, all); {

@@ -102,7 +102,7 @@ func EndCheckRun(id string) Runtime {
 	return Runtime{"CheckRunEnded", func(kyma *v1beta2.Kyma) (string, error) {
 		run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])
 		if run == nil || err != nil || run.ID != id {
-			return "does not have this request", nil //nolint:nilerr // an invalid annotation is another request
+			return "does not have this request", nil //nolint:nilerr // an invalid annotation does not have this id
 		}
 		delete(kyma.Annotations, v1beta2.AnnotationCheckRun)
 		return "no longer has a request to run checks", nil
@@ -131,7 +131,7 @@ func Revoke() Runtime {
 	}}
 }
 
-// with sets an entry in a map, which can be nil, and returns the map.
+// with sets a key of the map all and returns the map. If all is nil, with creates the map.
 func with(all map[string]string, key, value string) map[string]string {
 	if all == nil {
 		all = map[string]string{}

@@ -66,7 +66,7 @@ func newCheck() *cobra.Command {
 
 // partsOf returns the values that --rights accepts: the names of the RBAC files in the chart, without .yaml.
 func partsOf(files fs.FS) []string {
-	paths, _ := fs.Glob(files, rightsDir+"/*.yaml") // the pattern is a constant
+	paths, _ := fs.Glob(files, rightsDir+"/*.yaml") // Glob only rejects invalid patterns
 	for i, path := range paths {
 		paths[i] = strings.TrimSuffix(filepath.Base(path), ".yaml")
 	}
@@ -129,7 +129,7 @@ func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*tr
 	return &root, append(findings, rootKeys(folder)...)
 }
 
-// rootKeys warns about keys of the root of trust in the folder, regardless of their file names.
+// rootKeys returns a warning for each root key, root*.key, in the key folder.
 func rootKeys(folder keys.Folder) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, path := range folder.RootKeyFiles() {
@@ -222,8 +222,8 @@ func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]pre
 		nil
 }
 
-// checkPublishedRoot compares the key folder's root with later versions in the registry. Agents refuse signatures made
-// under a root that is older than theirs.
+// checkPublishedRoot compares the key folder's root with later versions in the registry. Agents refuse bundles that are
+// signed under an older root than the root that they trust.
 func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root) preflight.Finding {
 	const check = "read from the registry"
 	newest, refused, _, err := store.FollowRoot(ctx, place, root)

@@ -100,14 +100,16 @@ func (f *checkModuleFlags) selected(module string, shipped []fleet.Check) ([]fle
 	}), nil
 }
 
-// read reads the checks from a file or, if no file has this name, from a component version.
+// read reads the checks that a module ships. argument is the path of a file, or NAME:VERSION of a component version if
+// no such file exists.
 func (f *checkModuleFlags) read(cmd *cobra.Command, argument string) (shipped []fleet.Check, err error) {
 	if _, missing := os.Stat(argument); missing == nil || !strings.Contains(argument, ":") {
 		file, err := os.Open(argument)
 		if err != nil {
 			return nil, err
 		}
-		data, err := io.ReadAll(io.LimitReader(file, checks.MaxShippedBytes+1)) // Shipped rejects a larger file
+		// The function checks.Shipped returns an error for files over the limit.
+		data, err := io.ReadAll(io.LimitReader(file, checks.MaxShippedBytes+1))
 		if err := errors.Join(err, file.Close()); err != nil {
 			return nil, err
 		}
@@ -133,8 +135,8 @@ func (f *checkModuleFlags) read(cmd *cobra.Command, argument string) (shipped []
 	return shipped, err
 }
 
-// measureAll measures the checks one after the other until each has a result. The error lists the checks that did not
-// pass.
+// measureAll runs the checks one at a time until each has a result. It returns an error that lists the checks that did
+// not pass.
 func (f *checkModuleFlags) measureAll(
 	ctx context.Context, out io.Writer, definitions []checks.Definition,
 	measure func(context.Context, checks.Definition, string) checks.Measurement,

@@ -31,9 +31,9 @@ func (r failingReader) List(context.Context, client.ObjectList, ...client.ListOp
 func TestFailedReadDoesNotResolveAWarning(t *testing.T) {
 	expires := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	for name, api := range map[string]failingReader{
-		"the record cannot be read": {get: errors.New("time-out")},
-		"the Leases cannot be read": {list: errors.New("time-out")},
-		"nothing can be read":       {get: errors.New("time-out"), list: errors.New("time-out")},
+		"the record of the Git commit cannot be read": {get: errors.New("time-out")},
+		"the Leases cannot be read":                   {list: errors.New("time-out")},
+		"the record and the Leases cannot be read":    {get: errors.New("time-out"), list: errors.New("time-out")},
 	} {
 		around := fleet.Input{Held: "a commit is being applied", RootExpires: expires}
 		err := readCircumstances(t.Context(), api, corev1.NamespaceDefault, &around)

@@ -67,7 +67,7 @@ func TestWhyAndRolloutCommandsColorStates(t *testing.T) {
 	}
 }
 
-func TestRowsOfIncludesWrappedLines(t *testing.T) {
+func TestTerminalRowsIncludeWrappedLines(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "a\n": 1, "a\n\nb\n": 3, strings.Repeat("a", 80) + "\n": 1,
 		strings.Repeat("ä", 81) + "\n": 2, "\x1b[31m" + strings.Repeat("a", 80) + "\x1b[0m\n": 1} {
 		if got := rowsOf(text, 80); got != want {

@@ -201,8 +201,8 @@ func TestExitCodes(t *testing.T) {
 		"enroll with an invalid runtime id is a usage error": {
 			"enroll ../x --location l", cli.ExitUsage, `runtime id "../x"`,
 		},
-		"why without a runtime is a usage error":  {"why", cli.ExitUsage, "expected a runtime id"},
-		"run without --location is a usage error": {"run", cli.ExitUsage, "--location is required"},
+		"The why command without a runtime is a usage error": {"why", cli.ExitUsage, "expected a runtime id"},
+		"run without --location is a usage error":            {"run", cli.ExitUsage, "--location is required"},
 		"run with zero shards is a usage error": {
 			"run --location r.example/x --keys " + dir + " --shards 0", cli.ExitUsage, "--shards 0: must be 1 to 64",
 		},

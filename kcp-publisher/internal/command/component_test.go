@@ -135,8 +135,8 @@ func TestAgentSettingsAreValidated(t *testing.T) {
 			settingsFlags{imagePaths: []string{"Keda=spec..image"}},
 			`field "spec..image": must be names separated by dots`,
 		},
-		"a next location": {settingsFlags{nextLocation: "registry.example:5000/fleet/"}, ""},
-		"a next location with a scheme": {
+		"a next registry location": {settingsFlags{nextLocation: "registry.example:5000/fleet/"}, ""},
+		"a next registry location with a scheme": {
 			settingsFlags{nextLocation: "https://registry.example/fleet"}, "next registry: location",
 		},
 		"a missing CA": {settingsFlags{nextCA: "/nowhere"}, "--next-registry-ca: open /nowhere"},

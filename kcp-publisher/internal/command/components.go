@@ -28,7 +28,8 @@ type componentFlags struct {
 	policy           string
 }
 
-// add adds the size of the cache to settings and all other values to flags. Both can be the same flag set.
+// add adds the flag for the cache size to settings and all other flags to flags. settings and flags can be the same
+// flag set.
 func (f *componentFlags) add(flags, settings *pflag.FlagSet) {
 	flags.StringArrayVar(&f.sources, "components", nil,
 		"registry path, or common transport archive as a folder, tar or tgz, with OCM components; can be repeated")
@@ -49,8 +50,8 @@ type components struct {
 	archives []*archive.Archive
 }
 
-// requires returns a function that reports whether the component with a name must be signed, or nil if no policy is
-// configured.
+// requires returns a function that reports whether a component must be signed, given its name. It returns nil if no
+// signature policy is configured.
 func (c *components) requires() func(string) bool {
 	if c.verifier == nil {
 		return nil
@@ -66,8 +67,8 @@ func (c *components) close() error {
 	return errors.Join(problems...)
 }
 
-// open opens the sources of the flags and the archives in more. The reader checks a version again after revalidate, or
-// after retryAfter if it failed.
+// open opens the sources in --components and the archives in more. The returned reader checks a cached component
+// version again after revalidate, and retries a failed read after retryAfter.
 func (f *componentFlags) open(
 	registries *store.Registries, more []string, revalidate, retryAfter time.Duration,
 ) (*components, error) {

@@ -70,7 +70,7 @@ func readFleet(ctx context.Context, api client.Reader, namespace string) (contro
 	return c, nil
 }
 
-// with returns a copy of c to which a commit is applied: with the commit's objects and without the objects in prune.
+// with returns a copy of c after a Git commit: it adds the commit's objects and deletes the objects in prune.
 func (c controlled) with(objects source.Objects, prune []follow.Key, namespace string, now time.Time) controlled {
 	next := newControlled()
 	next.rollouts, next.restricted, next.watched = c.rollouts, c.restricted, c.watched
@@ -129,7 +129,7 @@ func merged(have, wanted map[string]string) map[string]string {
 	return all
 }
 
-// preview returns the fleet with the versions that its rollouts would allow.
+// preview returns the fleet with the module versions that the rollouts would request for each runtime.
 func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, error) {
 	snapshot, err := catalog.New(slices.Collect(maps.Values(c.templates)), slices.Collect(maps.Values(c.metas)),
 		c.restricted...)

@@ -177,7 +177,7 @@ func TestExportCanBeRepeatedAfterDiskFull(t *testing.T) {
 	keyDir, layout := keyFolder(t), filepath.Join(t.TempDir(), "layout")
 	publishTo(t, fleetFolder(t), layout, keyDir)
 	for name, flags := range map[string][]string{"one file": nil, "volumes": {"--volume-size", "8K"},
-		"a compressed file": {"--zstd"}} {
+		"compressed file": {"--zstd"}} {
 		t.Run(name, func(t *testing.T) {
 			export := func(dir string) []string {
 				return append([]string{"export", "r-1", "r-2", "--from", "oci-layout:" + layout, "--keys", keyDir, "-o",

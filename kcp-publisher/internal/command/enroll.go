@@ -31,7 +31,7 @@ type enrollFlags struct {
 	generation                                       int
 }
 
-// enrolled is one runtime to enroll, with the Kyma that its token is valid for.
+// enrolled is one runtime to enroll. Its enrollment token is valid only for kyma.
 type enrolled struct {
 	id   string
 	kyma trust.Kyma

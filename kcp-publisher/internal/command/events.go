@@ -97,8 +97,8 @@ func (f *eventFlags) run(cmd *cobra.Command, args []string) error {
 	return cli.Print(cmd.OutOrStdout(), f.format, all, func(out io.Writer) { f.draw(out, all, time.Now()) })
 }
 
-// listEvents returns the Events that match the field selector about, oldest first. It omits Events of objects that do
-// not belong to the fleet.
+// listEvents returns the Events that match the field selector about, oldest first. It omits Events about objects of
+// other projects.
 func listEvents(ctx context.Context, api client.Reader, namespace string, about fields.Set) ([]corev1.Event, error) {
 	var all []corev1.Event
 	var selector fields.Selector

@@ -93,7 +93,7 @@ func TestExportSinceReadsReportsAndDigests(t *testing.T) {
 	}
 }
 
-func TestParsePlatforms(t *testing.T) {
+func TestInvalidPlatformsAreRefused(t *testing.T) {
 	found, err := platforms([]string{"linux/amd64", "linux/arm/v7"})
 	if err != nil || len(found) != 2 || found[1].Architecture != "arm" || found[1].Variant != "v7" {
 		t.Errorf("got platforms %+v, %v", found, err)

@@ -26,13 +26,13 @@ type followFlags struct {
 	rewind   bool
 }
 
-// pruneFlags limit the objects that a commit can delete in the control plane without permission.
+// pruneFlags limit how many objects in the control plane a Git commit can delete without an operator's permission.
 type pruneFlags struct {
 	all               bool
 	percent, maxCount int
 }
 
-// add adds --git-prune-all to flags and the limits to settings, which can be the same flag set.
+// add adds --git-prune-all to flags and the two limits to settings. flags and settings can be the same flag set.
 func (f *pruneFlags) add(flags, settings *pflag.FlagSet) {
 	flags.BoolVar(&f.all, "git-prune-all", false,
 		"allow every commit to prune all objects, or all Kymas, of earlier commits, and Kymas with a live runtime")
@@ -53,7 +53,7 @@ func (f *pruneFlags) isSet() bool {
 	return *f != pruneFlags{percent: defaultPrunePercent, maxCount: defaultPruneCount}
 }
 
-// pruning returns the limits of the flags.
+// pruning returns the validated prune limits.
 func (f *pruneFlags) pruning() (follow.Pruning, error) {
 	if f.percent < 0 || f.percent > 100 {
 		return follow.Pruning{}, cli.Usage(fmt.Errorf("git-prune-percent %d: must be 0 to 100", f.percent))
@@ -81,7 +81,7 @@ var errShard = errors.New(
 		"applied commit; run a single publisher without a selector",
 )
 
-// follower returns the follower, or nil if no repository is configured. selector is the value of
+// follower returns the follower of the Git repository, or nil if --git-url is not set. selector is the value of
 // --watch-label-selector.
 func (f *followFlags) follower(namespace, selector string) (*follow.Follower, error) {
 	if f.url == "" {
@@ -113,7 +113,7 @@ func (f *followFlags) follower(namespace, selector string) (*follow.Follower, er
 	}, nil
 }
 
-// followWith adds the follower to the manager and connects it to the controllers.
+// followWith adds the follower of the Git repository to the manager and connects it to the controllers.
 func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.Kymas) error {
 	follower.Client, follower.Reader, follower.Events = mgr.GetClient(), mgr.GetAPIReader(),
 		mgr.GetEventRecorder("kcp-publisher")

@@ -59,7 +59,8 @@ type loaded struct {
 	objects source.Objects
 	// source is the commit, or nil for a folder.
 	source *bundle.Source
-	// copied is a temporary folder with the commit's files if the commit contains component archives, or empty.
+	// copied is the path of a temporary folder with the commit's files if the commit contains component archives, or
+	// empty.
 	copied string
 }
 

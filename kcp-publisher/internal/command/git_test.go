@@ -184,7 +184,7 @@ func TestGitFlagsWithoutEffectAreRefused(t *testing.T) {
 		"a folder without credentials": {
 			[]string{"--from", "file://" + dir, "--git-credentials", dir}, cli.ExitUsage, "--git-credentials: ",
 		},
-		"signers that are a folder": {
+		"folder instead of a signers file": {
 			[]string{"--from", "file://" + dir, "--git-signers", dir}, cli.ExitUsage, "--git-signers: ",
 		},
 		"a folder without a repository": {

@@ -108,7 +108,7 @@ func (f *imagesFlags) run(cmd *cobra.Command) error {
 	return f.print(cmd.OutOrStdout(), found, cmp.Or(options.Keys.Root.Fleet, "fleet"), time.Now())
 }
 
-// print writes the inventory of a fleet in the format of -o.
+// print writes the image inventory of a fleet in the format that -o selects.
 func (f *imagesFlags) print(out io.Writer, found inventory.Fleet, fleet string, now time.Time) error {
 	switch f.format {
 	case formatCycloneDX:

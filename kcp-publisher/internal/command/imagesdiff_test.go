@@ -13,9 +13,9 @@ func TestPeriodOfImagesIsParsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		since, until, format, want, refuse string
 	}{
-		"no --since":  {want: "none"},
-		"a start day": {since: "2026-11-01", want: "2026-11-01T00:00:00Z 2026-11-26T12:00:00Z"},
-		"a start and an end": {
+		"no --since":                 {want: "none"},
+		"a period with only a start": {since: "2026-11-01", want: "2026-11-01T00:00:00Z 2026-11-26T12:00:00Z"},
+		"a period with a start and an end": {
 			since: "2026-11-01T02:00:00+02:00", until: "2026-11-02", want: "2026-11-01T00:00:00Z 2026-11-02T00:00:00Z",
 		},
 		"an end without a start": {until: "2026-11-01", refuse: "--until requires --since"},

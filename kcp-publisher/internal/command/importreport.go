@@ -115,7 +115,7 @@ func importReport(
 func canFollow(report bundle.Report, before bundle.Fetched, now time.Time) error {
 	existing, err := bundle.ClaimedReport(before)
 	if err != nil || bundle.CheckReportTime(existing, now) != nil {
-		return nil //nolint:nilerr // see above
+		return nil //nolint:nilerr // any report can replace an unreadable or refused report
 	}
 	switch {
 	case existing.Sequence > report.Sequence:

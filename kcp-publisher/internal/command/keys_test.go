@@ -62,8 +62,8 @@ func TestRevokeRefusesUnlistedKey(t *testing.T) {
 	inUse, before := shown.keyIn(t, "publisher", keys.InUse), shown.keyIn(t, "publisher", keys.Accepted)
 	for name, key := range map[string]string{
 		"an invalid key": "abc", "an empty key": "", "a short thumbprint": before.Thumbprint[:12],
-		"a short id":   before.ID[:16],
-		"an agent key": "bm90IGxpc3RlZCBub3QgbGlzdGVkIG5vdCBsaXN0ZWQ=",
+		"a truncated key id": before.ID[:16],
+		"an agent key":       "bm90IGxpc3RlZCBub3QgbGlzdGVkIG5vdCBsaXN0ZWQ=",
 	} {
 		o := run("keys", "revoke", key, "--keys", dir, "--yes")
 		if o.code != cli.ExitUsage || !strings.Contains(o.err, "nothing was changed") ||

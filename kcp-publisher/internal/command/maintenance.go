@@ -23,7 +23,8 @@ type maintenanceFlags struct {
 // defaultMinimumWindow is the default of lifecycle-manager.
 const defaultMinimumWindow = 20 * time.Minute
 
-// add adds --maintenance-policy to flags and the minimum to settings, which can be the same flag set.
+// add adds --maintenance-policy to flags and --min-maintenance-window-size to settings. flags and settings can be the
+// same flag set.
 func (f *maintenanceFlags) add(flags, settings *pflag.FlagSet) {
 	flags.StringVar(&f.policy, "maintenance-policy", "",
 		"file with a maintenance-window policy in lifecycle-manager's format; times have a fixed UTC offset, without "+

@@ -116,7 +116,8 @@ func (f *moveFlags) assign(
 	}
 	before := next.DeepCopy()
 	next.Annotations = put(next.Annotations, v1beta2.AnnotationHandOver, proof)
-	delete(next.Annotations, v1beta2.AnnotationMovedAway) // the publisher publishes no bundles for a released Kyma
+	// With this annotation, the publisher would publish no bundles.
+	delete(next.Annotations, v1beta2.AnnotationMovedAway)
 	if err := api.Patch(ctx, next, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("assign runtime %s to Kyma %s/%s: %w", runtime, next.Namespace, next.Name, err)
 	}

@@ -82,7 +82,7 @@ func (c *controlPlane) modules(ctx context.Context, _ []string) ([]string, error
 	return c.ofMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) []string { return []string{spec.ModuleName} })
 }
 
-// versions lists the versions in channels.
+// versions lists the module versions that the channels contain.
 func (c *controlPlane) versions(ctx context.Context, _ []string) ([]string, error) {
 	return c.ofMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) (all []string) {
 		for _, channel := range spec.Channels {
@@ -124,7 +124,7 @@ func (c *controlPlane) list(ctx context.Context, list client.ObjectList) error {
 	return api.List(ctx, list, client.InNamespace(c.scope()))
 }
 
-// each completes the first eight arguments of a command with the same names.
+// each completes each of the first eight arguments of a command from the same list of names.
 func each(cmd *cobra.Command, names cli.Names) {
 	cli.Complete(cmd, names, names, names, names, names, names, names, names)
 }

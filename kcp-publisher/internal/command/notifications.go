@@ -29,10 +29,10 @@ type notificationFlags struct {
 	connections                    int
 	certificate, key               string
 
-	tokens *receiver.TokenFile // set once it was read
+	tokens *receiver.TokenFile // nil until check has read the token file
 }
 
-// maxConnections is more than the file descriptors of one process.
+// maxConnections is the upper limit of --notifications-connections. One process cannot have as many file descriptors.
 const maxConnections = 1_000_000
 
 func (f *notificationFlags) add(flags, settings *pflag.FlagSet) {

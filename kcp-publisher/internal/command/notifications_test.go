@@ -56,18 +56,18 @@ func TestEnrollIncludesTheNotificationPassword(t *testing.T) {
 		host  string
 		want  string
 	}{
-		"a separate host": {
+		"separate notification host": {
 			[]string{"--notifications-url", "https://kyma.example:8443/notifications"}, "kyma.example:8443", derived,
 		},
-		"a separate host and registry credentials": {
+		"separate notification host and registry credentials": {
 			[]string{"--notifications-url", "https://kyma.example/notifications", "--registry-config", config},
 			"kyma.example", derived,
 		},
-		"the host of the registry": {
+		"notifications from the host of the registry": {
 			[]string{"--notifications-url", "https://registry.example/notifications", "--registry-password"},
 			"registry.example", derived,
 		},
-		"a host with credentials in --registry-config": {
+		"notification host with credentials in --registry-config": {
 			[]string{"--notifications-url", "https://registry.example/notifications", "--registry-config", config},
 			"registry.example", "b3RoZXI6b3RoZXI=",
 		},

@@ -49,7 +49,7 @@ func (f *commitFlags) required() []cli.Required {
 	return []cli.Required{{Flag: "--git-url", Given: f.url != ""}, {Flag: "--author", Given: f.author != ""}}
 }
 
-// open returns the repository, and a change with author, time and key.
+// open opens the repository. It also returns a change without files, but with the author, the time and the signing key.
 func (f *commitFlags) open() (*git.Repository, git.Change, error) {
 	if f.git.tag != "" {
 		return nil, git.Change{}, cli.Usage(errors.New("--git-tag: commits need a branch; use --git-branch"))

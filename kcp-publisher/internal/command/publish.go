@@ -291,7 +291,7 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	done := func() { _ = components.close() } // opened for reading only
+	done := func() { _ = components.close() } // closing cannot lose data, because the components are only read
 	if components.verifier != nil {
 		if err := components.verifier.SetSecrets(objects.Secrets); err != nil {
 			done()
@@ -380,7 +380,7 @@ func (f *publishFlags) publishAll(
 			return nil
 		})
 	}
-	_ = group.Wait() // the rows contain the errors
+	_ = group.Wait() // the functions return no error; each row contains its own
 	slices.SortFunc(rows, func(a, b published) int { return strings.Compare(a.Runtime, b.Runtime) })
 	return rows
 }
@@ -416,7 +416,8 @@ func publishOne(
 	return row
 }
 
-// publishRecorded publishes a Kyma as the successor of its recorded bundle, and records the new bundle.
+// publishRecorded publishes the next bundle of a Kyma's runtime. It reads the previous bundle from the state file, if
+// one is open, and records the new bundle there.
 func publishRecorded(
 	ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules,
 	memory memory,

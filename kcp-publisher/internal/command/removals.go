@@ -48,7 +48,7 @@ func newRemovals() *cobra.Command {
 func newRemovalsApprove() *cobra.Command {
 	var api controlPlane
 	cmd := &cobra.Command{
-		Use: "approve ID", Short: "approve withheld removals", Args: cli.Exactly(1, "the ID of withheld removals"),
+		Use: "approve ID", Short: "approve held removals", Args: cli.Exactly(1, "the ID of held removals"),
 		Long: "approve permits the publisher to perform the removals that `kcp-publisher removals` lists under an " +
 			"ID. Each ID identifies one set\n" +
 			"of runtimes: if this set has changed, the command fails and approves nothing.",
@@ -76,7 +76,7 @@ type waitingRemovals struct {
 
 type waitingRemoval struct {
 	ID string `json:"id"`
-	// Module is empty for all modules of deleted Kymas, and for a commit.
+	// Module is empty if the Kymas are deleted and lose all modules, or if a Git commit waits for an approval.
 	Module   string     `json:"module,omitempty"`
 	Commit   string     `json:"commit,omitempty"`
 	Reason   string     `json:"reason"`
@@ -174,7 +174,7 @@ func approveRemovals(ctx context.Context, api client.Client, namespace, id strin
 		return fmt.Sprintf("approved removals in %d runtimes", len(h.Kymas)), nil
 	}
 	return "",
-		cli.Usage(fmt.Errorf("no withheld removals have ID %s: run `kcp-publisher removals` to list the current IDs",
+		cli.Usage(fmt.Errorf("no held removals have ID %s: run `kcp-publisher removals` to list the current IDs",
 			id))
 }
 
@@ -188,7 +188,7 @@ func approveRemoval(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, 
 			return err
 		}
 		if d := plan.DecisionOn(&newest, module); d == nil || !d.Time.Equal(&shown) {
-			return nil // the removal is no longer withheld
+			return nil // the removal is no longer held
 		}
 		before := newest.DeepCopy()
 		if !plan.Approve(&newest, module) {

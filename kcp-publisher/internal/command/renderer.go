@@ -16,7 +16,7 @@ type renderingFlags struct{ renderer, kubernetes string }
 // noRenderer is the value of --renderer that uses only the images that modules list.
 const noRenderer = "none"
 
-// add adds the flags. when starts their help texts and states the condition under which the flags apply.
+// add adds the flags. when is the start of their help texts, which states the condition under which the flags apply.
 func (f *renderingFlags) add(flags *pflag.FlagSet, when string) {
 	flags.StringVar(
 		&f.renderer,

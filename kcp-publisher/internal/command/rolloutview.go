@@ -20,8 +20,8 @@ import (
 // followInterval is the interval between two reads of a rollout that a command follows.
 const followInterval = time.Second
 
-// watchRollout reads and shows a rollout at an interval until the rollout has ended, or until read or a function in
-// more returns an error.
+// watchRollout reads and shows a rollout at an interval until the rollout has ended. It stops early if read or one of
+// the functions in more returns an error.
 func watchRollout(
 	ctx context.Context, every time.Duration, read func() (*v1alpha1.Rollout,
 		error), show func(*v1alpha1.Rollout), more ...func(*v1alpha1.Rollout) error,

@@ -206,7 +206,7 @@ func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 	return cache.Options{
 		DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
-			// The signature policy requires only Secrets with public keys.
+			// The publisher caches only Secrets that contain public keys for the signature policy.
 			&corev1.Secret{}: {
 				Label:      controller.SignatureSecrets(),
 				Namespaces: map[string]cache.Config{cmp.Or(f.signaturesNamespace, f.namespace): {}},
@@ -217,7 +217,7 @@ func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 }
 
 func (f *runFlags) kymas() (*controller.Kymas, error) {
-	// The controllers retry failed requests with a shared backoff.
+	// The registry client does not retry failed requests, because the controllers retry them with a shared backoff.
 	place, registries, err := f.registry.Open("--location", f.location, store.Access{
 		NoRetry: true, Observe: controller.ObserveRegistry,
 	})

@@ -34,7 +34,7 @@ func serveUntil(
 			GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		})
 	}
-	// The shutdown must not wait for event streams.
+	// This context ends event streams at the start of the shutdown, which would otherwise wait for them.
 	server.BaseContext = func(net.Listener) context.Context { return running }
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -32,15 +32,15 @@ type settingsFlags struct {
 	nextCA              string
 }
 
-// add adds rarely changed values to settings and all other values to flags. Both can be the same flag set.
+// add adds rarely used flags to settings and all other flags to flags. settings and flags can be the same flag set.
 func (f *settingsFlags) add(flags, settings *pflag.FlagSet) {
 	flags.DurationVar(&f.poll, "agent-poll-interval", 0,
 		"interval at which agents check for a new bundle; 0 keeps the agent's own setting")
 	flags.DurationVar(&f.report, "agent-report-interval", 0,
 		"interval at which agents report if nothing changed; 0 keeps the agent's own setting")
 	flags.StringVar(&f.autonomy, "agent-autonomy", "",
-		"Catalog allows runtimes to install requested modules from the offers of their last bundle before the "+
-			"control plane responds")
+		"Catalog: runtimes install requested modules from the offers in their last bundle, without waiting for the "+
+			"control plane")
 	flags.StringVar(&f.image, "agent-image", "",
 		"image of the agents, as IMAGE@DIGEST; an agent rolls back automatically if the image does not work")
 	settings.StringSliceVar(&f.agentRollbackFrom, "agent-rollback-from", nil,
@@ -53,8 +53,8 @@ func (f *settingsFlags) add(flags, settings *pflag.FlagSet) {
 		"mirror as FROM=TO: runtimes read content and images of FROM, which is HOST or HOST/PATH, from TO; can be "+
 			"repeated")
 	flags.StringVar(&f.pullSecret, "image-pull-secret", "",
-		"image pull Secret for the pods of modules, as [NAMESPACE/]NAME, by default in --secrets-namespace; run "+
-			"delivers it to all runtimes")
+		"image pull Secret for the pods of modules, as [NAMESPACE/]NAME, by default in --secrets-namespace; the "+
+			"run command delivers it to all runtimes")
 	settings.StringArrayVar(&f.labels, "runtime-namespace-label", nil,
 		"label for namespace kyma-system in all runtimes, as KEY=VALUE, such as istio-injection=enabled; can be "+
 			"repeated. Supported keys: "+strings.Join(bundle.NamespaceLabelKeys, ", "))
@@ -109,7 +109,7 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 	return settings, nil
 }
 
-// nextRegistry returns the announced registry, or nil if none is announced.
+// nextRegistry returns the registry that bundles announce to agents, or nil if the flags announce none.
 func (f *settingsFlags) nextRegistry() (*bundle.NextRegistry, error) {
 	if f.nextLocation == "" && f.nextCA == "" {
 		return nil, nil

@@ -74,7 +74,8 @@ func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Conf
 	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, Work: s.work,
 		Leases: func(part int) string {
 			if part == replica.Planner {
-				return controller.LeaseName // prevents a publisher without shards from running at the same time
+				// A publisher without shards uses the same Lease, so it cannot run at the same time.
+				return controller.LeaseName
 			}
 			return fmt.Sprintf("%s-shard-%d", controller.LeaseName, part)
 		}}
@@ -152,8 +153,8 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	return mgr.Start(ctx)
 }
 
-// change returns once no replica can use another number of shards. Otherwise, two shards could publish to the same
-// runtime after the number has changed.
+// change waits until no replica uses another number of shards. Without this wait, two replicas with different numbers
+// could publish to the same runtime.
 func (s *sharded) change(ctx context.Context) error {
 	for {
 		before, known := s.board.Shards()
@@ -171,7 +172,7 @@ func (s *sharded) change(ctx context.Context) error {
 	if err := s.board.Announce(ctx, "", false); err != nil {
 		return err
 	}
-	_ = wait(ctx, replica.Outdated) // or until the context ends
+	_ = wait(ctx, replica.Outdated) // returns early if the context ends
 	return nil
 }
 

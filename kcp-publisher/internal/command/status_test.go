@@ -223,15 +223,15 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 		filter runtimeFilter
 		want   string
 	}{
-		"runtimes without a filter":     {runtimeFilter{}, "berlin cairo lima rome oslo quito delhi"},
-		"failing runtimes":              {runtimeFilter{failing: true}, "berlin cairo"},
-		"failing or behind runtimes":    {runtimeFilter{failing: true, behind: true}, "berlin cairo oslo"},
-		"silent or unreported runtimes": {runtimeFilter{silent: true}, "lima rome"},
-		"runtimes with a module":        {runtimeFilter{module: "scaler"}, "berlin cairo lima oslo delhi"},
-		"version of one module":         {runtimeFilter{module: "scaler", version: "1.6.0"}, "berlin cairo"},
-		"version of any module":         {runtimeFilter{version: "1.0.0"}, "berlin cairo lima oslo quito delhi"},
-		"silent runtimes with a module": {runtimeFilter{silent: true, module: "scaler"}, "lima"},
-		"version of another module":     {runtimeFilter{module: "mailer", version: "1.6.0"}, ""},
+		"runtimes without a filter":      {runtimeFilter{}, "berlin cairo lima rome oslo quito delhi"},
+		"failing runtimes":               {runtimeFilter{failing: true}, "berlin cairo"},
+		"failing or behind runtimes":     {runtimeFilter{failing: true, behind: true}, "berlin cairo oslo"},
+		"silent or unreported runtimes":  {runtimeFilter{silent: true}, "lima rome"},
+		"runtimes with a module":         {runtimeFilter{module: "scaler"}, "berlin cairo lima oslo delhi"},
+		"version of the selected module": {runtimeFilter{module: "scaler", version: "1.6.0"}, "berlin cairo"},
+		"version of any module":          {runtimeFilter{version: "1.0.0"}, "berlin cairo lima oslo quito delhi"},
+		"silent runtimes with a module":  {runtimeFilter{silent: true, module: "scaler"}, "lima"},
+		"version of another module":      {runtimeFilter{module: "mailer", version: "1.6.0"}, ""},
 	} {
 		var got []string
 		for _, r := range c.filter.selected(sickFleet().Runtimes) {

@@ -63,7 +63,7 @@ func TestStatusListsHealthyRuntimesFromTheTable(t *testing.T) {
 		"all runtimes":     {statusFlags{format: "table", all: true}, inKCP},
 		"a module filter":  {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, inKCP},
 		"a version filter": {statusFlags{format: formatWide, runtimeFilter: runtimeFilter{version: "1.8.0"}}, inKCP},
-		"names with both filters": {
+		"names with module and version filters": {
 			statusFlags{format: formatName, runtimeFilter: runtimeFilter{module: "module-b", version: "1.8.0"}}, inKCP,
 		},
 		"all namespaces":                 {statusFlags{format: "table", controlPlane: everywhere}, unwell},

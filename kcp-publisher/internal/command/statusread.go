@@ -126,7 +126,7 @@ type scope struct {
 	fields    fields.Selector
 }
 
-// readInput reads the objects that determine the fleet's health. The caller sets the time.
+// readInput reads the objects that determine the fleet's health. The caller sets the field Now of the result.
 func readInput(ctx context.Context, api client.Reader, of scope, d divided) (fleet.Input, error) {
 	var in fleet.Input
 	var err error
@@ -169,8 +169,8 @@ func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma
 }
 
 // readCircumstances reads the state of a namespace that affects all its runtimes: whether an unapproved commit holds
-// publishing, when the root of trust expires, and the promotion trains. If a read fails, it does not change in, so that
-// a timeout does not hide a warning.
+// publishing, when the root of trust expires, and the promotion trains. If a read fails, it leaves in unchanged, so a
+// timeout does not hide a warning that in already contains.
 func readCircumstances(ctx context.Context, api client.Reader, namespace string, in *fleet.Input) error {
 	held, err := follow.WhyHeld(ctx, api, namespace)
 	if err != nil {

@@ -45,8 +45,8 @@ func newTableClient(config *rest.Config) (rest.Interface, error) {
 }
 
 // listRows returns the Kymas of one or all namespaces as rows of the API server's table. It returns nil if a column is
-// missing because the CRD is older. The table of 10,000 Kymas has a fiftieth of the size of the Kymas, and the API
-// server creates it in a tenth of the time.
+// missing because the CRD is older. For 10,000 Kymas, the table is 50 times smaller than the list of Kymas, and the API
+// server responds 10 times faster.
 //
 // Source: Kubernetes API concepts, "Receiving resources as Tables".
 func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, error) {

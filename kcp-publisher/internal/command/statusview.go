@@ -35,11 +35,11 @@ type statusView struct {
 	selected []fleet.Runtime
 	filter   runtimeFilter
 	width    int
-	// uncut is true if the output is not a terminal, so the table is not cut to the width of a terminal.
+	// uncut is true if the output is not a terminal. Table rows then have their full length.
 	uncut                 bool
 	palette               cli.Palette
 	wide, all, everywhere bool
-	// where and selector describe the selection in the output.
+	// where names the selected namespaces, and selector contains the label selector. The output shows them.
 	where, selector string
 }
 
@@ -156,7 +156,7 @@ func grouped(all []fleet.Runtime) []group {
 	return groups
 }
 
-// title returns the names of a group's runtimes.
+// title returns the heading of a group: the number of runtimes, their problem, and the first names.
 func (g group) title(v statusView) string {
 	names := g.names
 	more := ""
@@ -189,7 +189,7 @@ func (v statusView) paragraph(out io.Writer, indent, words string) {
 	}
 }
 
-// wrapped returns a text as lines that fit after an indent.
+// wrapped splits a text into lines that fit the width after an indent of the given size.
 func (v statusView) wrapped(words string, indent int) []string {
 	lines := strings.Split(text.WrapSoft(words, max(v.width-indent, minText)), "\n")
 	for i := range lines {

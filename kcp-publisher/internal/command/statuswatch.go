@@ -86,8 +86,8 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	}
 }
 
-// offered returns an input with the ModuleReleaseMetas, which also list modules that no runtime has. follow reads them
-// only once, because only the initial output uses them.
+// offered returns an input with the ModuleReleaseMetas of the selected namespaces, which also list modules that no
+// runtime has. follow calls offered only once, because only the initial output uses the ModuleReleaseMetas.
 func (f *statusFlags) offered(ctx context.Context, api client.Reader) (fleet.Input, error) {
 	var metas v1beta2.ModuleReleaseMetaList
 	if err := api.List(ctx, &metas, client.InNamespace(f.scope())); err != nil {
@@ -159,7 +159,8 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 	return known, changed, nil
 }
 
-// assess evaluates the health of the fleet from the cache known. around contains the input that is not in the cache.
+// assess evaluates the health of the fleet. It reads Kymas and Rollouts from known, a cache, and takes all other input
+// from around.
 func (f *statusFlags) assess(ctx context.Context, known client.Reader, around fleet.Input) (fleet.Fleet, error) {
 	var kymas v1beta2.KymaList
 	var rollouts v1alpha1.RolloutList
@@ -245,7 +246,7 @@ func (f *statusFlags) printChange(out io.Writer, at time.Time, r fleet.Runtime, 
 	return err
 }
 
-// changeKey returns a text that differs if a change of the runtime must be printed.
+// changeKey returns a text of the runtime's displayed state. A runtime is printed again when its text changes.
 func changeKey(r fleet.Runtime) string {
 	text := fmt.Sprintf("%s %s", r.Health, r.State)
 	if r.Cause != nil {

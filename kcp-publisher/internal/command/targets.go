@@ -202,7 +202,7 @@ func changeAll(
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return no error
+	_ = group.Wait() // the functions count their errors in failed and return nil
 	if failed > 0 {
 		return fmt.Errorf("%d of %s failed", failed, several(len(all), "runtime"))
 	}

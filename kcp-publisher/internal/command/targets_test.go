@@ -46,26 +46,26 @@ func kymasIn(t *testing.T, functions interceptor.Funcs, names ...string) client.
 	return build.Build()
 }
 
-func TestTargetsRefuseSeveralWaysOfSelection(t *testing.T) {
+func TestTargetsRefuseCombinedSelections(t *testing.T) {
 	for name, c := range map[string]struct {
 		targets
 		names []string
 		want  string
 	}{
-		"by name":             {names: []string{"berlin", "oslo"}},
-		"by label":            {targets: targets{selector: "region=eu"}},
-		"by health":           {targets: targets{health: []string{"Failing"}}},
-		"by label and health": {targets: targets{selector: "region=eu", health: []string{"Failing", "Silent"}}},
-		"all runtimes":        {targets: targets{all: true}},
-		"no selection":        {want: "no runtimes selected"},
-		"all and by name": {
+		"chosen by name":             {names: []string{"berlin", "oslo"}},
+		"chosen by label":            {targets: targets{selector: "region=eu"}},
+		"chosen by health":           {targets: targets{health: []string{"Failing"}}},
+		"chosen by label and health": {targets: targets{selector: "region=eu", health: []string{"Failing", "Silent"}}},
+		"all runtimes":               {targets: targets{all: true}},
+		"no selection":               {want: "no runtimes selected"},
+		"--all with runtime names": {
 			targets: targets{all: true}, names: []string{"berlin"}, want: "runtime ids cannot be combined",
 		},
-		"all and by label": {
+		"--all with a label selector": {
 			targets: targets{all: true, selector: "region=eu"}, want: "--all cannot be combined",
 		},
-		"by an invalid label": {targets: targets{selector: "region=eu,,"}, want: "--selector: "},
-		"by an unknown health": {
+		"invalid label selector": {targets: targets{selector: "region=eu,,"}, want: "--selector: "},
+		"unknown health": {
 			targets: targets{health: []string{"bad"}}, want: `--health "bad": must be one of Failing, Silent`,
 		},
 	} {
@@ -92,10 +92,10 @@ func TestTargetsFindTheSelectedRuntimes(t *testing.T) {
 			names: []string{"us-1", "eu-3"}, err: "runtime eu-3: no Kyma in namespace kcp-system",
 		},
 		"runtimes with a label": {targets: targets{selector: "region=eu"}, want: []string{"eu-1", "eu-2", "eu-off"}},
-		"runtimes with a health": {
+		"runtimes with the given health": {
 			targets: targets{health: []string{string(fleet.Suspended)}}, want: []string{"eu-off"},
 		},
-		"runtimes with a label and a health": {
+		"runtimes with the given label and health": {
 			targets: targets{selector: "region!=eu", health: []string{string(fleet.Suspended)}},
 			err:     "no runtimes in namespace kcp-system match the selection",
 		},

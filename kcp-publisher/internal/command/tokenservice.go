@@ -49,8 +49,8 @@ func newTokenService(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.issuer, "issuer", "kyma-pull",
 		"name of the issuer, as in the registry's setting auth.token.issuer")
 	flags.StringVar(&f.generations, "generations", "",
-		"YAML file with the lowest accepted password generation of users, as USER: GENERATION; it can change at any "+
-			"time")
+		"YAML file with the lowest accepted password generation of users, as USER: GENERATION; the service reloads "+
+			"it after a change")
 	flags.StringVar(&f.bindAddress, "bind-address", ":8082", "address to listen on")
 	flags.StringVar(&f.certificate, "tls-certificate", "",
 		"PEM file with the TLS certificate; default: plain HTTP, behind a proxy that terminates TLS")
@@ -79,8 +79,8 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 	return serveUntil(ctx, log, server, listener, f.certificate, f.key)
 }
 
-// tokenLimits are the limits of the HTTP server. Unauthenticated requests cannot exceed the chart's memory limit with
-// them.
+// tokenLimits are the limits of the HTTP server. They keep the memory for unauthenticated requests below the memory
+// limit in the chart.
 var tokenLimits = serve.Limits{
 	Connections: 1000, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second,
 	Write: 10 * time.Second, OneRequest: true,

@@ -75,7 +75,8 @@ func (f *trainPromoteFlags) run(cmd *cobra.Command, args []string) error {
 		row, err := f.commit(cmd.Context(), repository, change, p)
 		switch {
 		case errors.Is(err, promote.ErrNothing) || errors.Is(err, errProposed):
-			fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err) // committed before, and not applied yet
+			// An earlier run committed the promotion, but the control plane does not have it yet.
+			fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err)
 		case err != nil:
 			problems = append(problems, err)
 		default:
@@ -100,7 +101,7 @@ func (f *trainFlags) due(
 	if _, err := f.policies(ctx, api, args); err != nil {
 		return nil, err
 	}
-	all, err := f.policies(ctx, api, nil) // another policy can own a channel
+	all, err := f.policies(ctx, api, nil) // all policies, because another policy can own a channel of this train
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +153,8 @@ func (f *trainPromoteFlags) commit(
 		if found.To == p.Version && found.From == p.Had {
 			return nil
 		}
-		const differs = "module %s: the repository has %s in channel %s and %s in channel %s, " +
-			"the control plane has %s and %s: wait until the commit is applied"
+		const differs = "module %s: the repository has version %s in channel %s and %s in channel %s, but " +
+			"the control plane has %s and %s there: wait until the publisher has applied the commit"
 		return fmt.Errorf(differs, p.Module, found.To, p.From, cmp.Or(found.From, "no version"), p.To, p.Version, p.Had)
 	}
 	row, err := commitPromotion(ctx, repository, change, want)
@@ -167,8 +168,8 @@ func (f *trainPromoteFlags) commit(
 var errProposed = errors.New("the branch contains the promotion")
 
 // proposed returns errProposed if an existing branch contains a promotion. Otherwise, it returns an error that explains
-// the conflict. It reads the branch, because any user who can push could create a branch with this name to stop the
-// promotion. If --git-signers is set, the branch must be signed as well.
+// the conflict. It checks the content of the branch, because any user with push permission could block the promotion
+// with a branch of this name. With --git-signers, the commit of the branch must be signed.
 func proposed(ctx context.Context, branch *git.Repository, p train.Promotion) error {
 	const way = "merge or delete the branch, or choose another --branch-prefix"
 	commit, objects, err := source.Commit(ctx, branch)

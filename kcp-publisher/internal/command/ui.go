@@ -136,7 +136,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if f.signIn.enabled() { // without sign-in, handler has printed the address for the local user
+	if f.signIn.enabled() { // if sign-in is disabled, handler has already printed the address for the local user
 		log.Info("listening", "address", listener.Addr().String())
 	}
 	group, running := errgroup.WithContext(ctx)
@@ -207,8 +207,8 @@ func (f *uiFlags) contents(
 	return export.Contents(ctx, source, runtimes)
 }
 
-// readFirst shows a large fleet before the cache is complete. It reads the Kymas of unhealthy runtimes, and only the
-// table rows of healthy ones, which takes a fraction of the time for all Kymas.
+// readFirst shows a large fleet before the cache is complete. It reads Kymas only for unhealthy runtimes, and table
+// rows for healthy runtimes. This is much faster than reading all Kymas.
 func (f *uiFlags) readFirst(
 	ctx context.Context, table rest.Interface, own client.Reader, show func(fleet.Fleet),
 ) error {

@@ -41,7 +41,7 @@ func (f *signInFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.lifetime, "session-lifetime", 8*time.Hour, "maximum duration of a session")
 	flags.IntVar(&f.proxies, "trusted-proxies", 1,
 		"number of proxies between browsers and the UI that append to X-Forwarded-For, such as a load balancer and an "+
-			"ingress controller; failed sign-ins are limited for each client in front of them")
+			"ingress controller; the UI limits failed sign-ins for each client in front of these proxies")
 	flags.BoolVar(&f.tokens, "sign-in-with-tokens", true, "allow sign-in with tokens of the API server")
 	flags.StringVar(&f.audience, "token-audience", "",
 		"required audience of tokens; the UI then cannot use the tokens for changes; default: the audience of the "+
@@ -102,8 +102,8 @@ func (f *signInFlags) enabled() bool { return f.external != "" }
 // tokenValidity is the time for which a TokenReview is cached. It is also the maximum duration of event streams.
 const tokenValidity = time.Minute
 
-// pageLimits are the limits of the HTTP server. Unauthenticated requests cannot exceed the chart's memory limit with
-// them. Event streams end before the write timeout.
+// pageLimits are the limits of the HTTP server. They keep the memory for unauthenticated requests below the memory
+// limit in the chart. The server ends an event stream before the write timeout.
 var pageLimits = serve.Limits{
 	Connections: 2000, HeaderBytes: 32 << 10, BodyBytes: 16 << 10, AllBodiesBytes: 4 << 20, Read: 10 * time.Second,
 	Write: 2 * tokenValidity,

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-func TestWatchPrintsEveryWarningOfOneSituation(t *testing.T) {
+func TestStatusWatchPrintsEveryWarningOfASituation(t *testing.T) {
 	blocked := func(subject, message string) fleet.Cause {
 		return fleet.Cause{Situation: fleet.TrainBlocked, Subject: subject, Message: message}
 	}

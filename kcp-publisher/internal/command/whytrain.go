@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 )
 
-// coming is a version that a promotion train brings to a runtime's channel.
+// coming is a version that a promotion train will promote to the channel of a runtime's module.
 type coming struct {
 	Policy string `json:"policy"`
 	train.Position

@@ -15,11 +15,11 @@ import (
 // maxChain is the maximum number of bundles that Assigned reads for one runtime.
 const maxChain = 1000
 
-// Assigned returns one list of runtimes for each time, with the module versions of each runtime's latest bundle at that
-// time. A bundle is the latest from its signed time of issue until the next bundle's time of issue. The runtimes in the
-// argument contain the digest of their newest bundle, from which Assigned follows the signed chain back. A list omits
-// runtimes without a bundle at that time. unread contains the runtimes whose chain could not be read back to all times.
-// All lists omit them.
+// Assigned returns one list of runtimes for each time in times. It contains the module versions of each runtime's
+// latest bundle at that time, and omits runtimes that had no bundle. A bundle is the latest from its signed time of
+// issue until the next bundle's time of issue. Assigned starts at the newest bundle, whose digest the argument runtimes
+// contains, and follows the signed chain of bundles back. unread contains the runtimes whose chain could not be read
+// back to the earliest time. All lists omit these runtimes.
 func Assigned(
 	ctx context.Context, options Options, runtimes []inventory.Runtime, times ...time.Time,
 ) (at [][]inventory.Runtime, unread []inventory.Unread, err error) {

@@ -54,7 +54,7 @@ type gathering struct {
 	roots  map[string]int64 // the version of the newest root of trust that each runtime already has
 	// modules are the modules whose images are exported, by name and version.
 	modules map[string]*ModuleImages
-	// carried contains the bundles in the file. statements contains their predicates.
+	// carried contains the bundles in the exported file. statements contains their predicates.
 	carried    []bundle.CarriedBundle
 	statements []bundle.Predicate
 }
@@ -192,8 +192,9 @@ func (g *gathering) verified(
 }
 
 // needsOf lists the blobs that a runtime needs for a bundle, the bundle's manifest first. To find unlisted images, it
-// renders only the newest bundle, because the contents of earlier bundles can be missing. Therefore, unlisted images
-// are exported even if the runtime has them.
+// only renders the runtime's newest bundle, because the registry may no longer contain the contents of earlier bundles.
+// The unlisted images of an earlier bundle are therefore unknown, and the export contains them even if the runtime has
+// them.
 func (g *gathering) needsOf(ctx context.Context, runtime string, b published, newest bool) ([]need, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {

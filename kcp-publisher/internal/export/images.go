@@ -78,7 +78,7 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 			})
 		},
 	}
-	if !pinned && airgap.IsImageIndex(root.MediaType) && len(f.platforms) > 0 { // a digest covers all platforms
+	if !pinned && airgap.IsImageIndex(root.MediaType) && len(f.platforms) > 0 { // a pinned digest needs all platforms
 		index, err := filtered(ctx, repository, root, f.platforms)
 		if err != nil {
 			return foundImage{}, err
@@ -163,7 +163,7 @@ func (g *gathering) list(ctx context.Context) error {
 	}
 	var images []bundle.CarriedImage
 	for _, reference := range slices.Sorted(maps.Keys(g.images.found)) {
-		if carried[reference] { // all other images belong to earlier bundles of the runtimes
+		if carried[reference] { // the other images are only used by bundles in Since
 			images = append(images, g.images.found[reference].image)
 		}
 	}
@@ -186,9 +186,10 @@ func (g *gathering) list(ctx context.Context) error {
 	return nil
 }
 
-// signed returns the signed manifest of a list of images. If the registry contains a signature of the same list, signed
-// reuses it, because each signature has different bytes. It creates a new signature if another list was signed for one
-// of the runtimes since then: an import would refuse the sequence of the old signature.
+// signed returns the signed manifest of a list of images. If the registry contains a signed manifest of the same list,
+// signed returns that manifest, because a new signature would change the bytes of the file. If a different list was
+// signed later for one of the runtimes, signed signs again, because an import would refuse the lower sequence of the
+// old manifest.
 func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, error) {
 	repository, err := g.Place.Repository(ctx, bundle.CarriedRepository)
 	if err != nil {

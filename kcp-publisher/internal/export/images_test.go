@@ -90,9 +90,9 @@ func TestReferencesWithOneTagAndDifferentDigestsAreExported(t *testing.T) {
 	}
 }
 
-// TestExportSignsListAgainAfterNewerList exports two runtimes, then one of them, and then both again. An import would
-// refuse the first list after the second list.
-func TestExportSignsListAgainAfterNewerList(t *testing.T) {
+// TestExportSignsImageListAgainAfterNewerList exports two runtimes, then one of them, and then both again. An import
+// would refuse the first list after the second list.
+func TestExportSignsImageListAgainAfterNewerList(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/keda:1", "linux/amd64")
 	f.publish("ship", f.module("keda", 10, f.host+"/lab/keda:1"))

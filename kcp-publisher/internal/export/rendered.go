@@ -84,7 +84,7 @@ func (g *gathering) kubernetes(ctx context.Context, runtime string) (string, err
 	if err != nil {
 		return "", fmt.Errorf("read the report: %w", err)
 	}
-	report, _ := bundle.ClaimedReport(fetched) // an unreadable report has no version
+	report, _ := bundle.ClaimedReport(fetched) // if the report cannot be decoded, its version is empty
 	if _, err := version.ParseSemantic(report.KubernetesVersion); err != nil {
 		return "", nil
 	}
@@ -103,7 +103,7 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 	}
 	request := airgap.UsedRequest{Manifest: m, ImagePaths: b.State.Settings.ImagePaths,
 		Values: b.Statement.Predicate.Values.Only(m.UsedValues()), KubernetesVersion: version}
-	asked, err := json.Marshal(request) // the manifest contains the digests of the contents
+	asked, err := json.Marshal(request) // the key covers the contents: the manifest has their digests
 	if err != nil {
 		return nil, err
 	}

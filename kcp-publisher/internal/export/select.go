@@ -47,7 +47,7 @@ type Entry struct {
 	LeftOutBytes int64 `json:"leftOutBytes,omitempty"`
 }
 
-// Parcel is the content of a file.
+// Parcel is the content of an export file.
 type Parcel struct {
 	Layout   airgap.Layout
 	Contents []Entry

@@ -24,8 +24,8 @@ type Made struct {
 type InitOptions struct {
 	// Fleet is the fleet's name. Init generates one if it is empty.
 	Fleet string
-	// Epoch is 1 for a new fleet. If the fleet lost its root keys and needs a new root of trust, it must be higher than
-	// the previous epoch.
+	// Epoch is 1 for a new fleet. If the fleet lost its root keys and needs a new root of trust, Epoch must be higher
+	// than the previous epoch.
 	Epoch int64
 	// RootKeys is the number of root keys. Threshold is the number of root keys that must sign a new root.
 	RootKeys, Threshold int

@@ -111,11 +111,11 @@ var commands = map[string]command{
 		begun(1, 1), func(f Folder) error { return changed(f, nil, func(*Change) error { return nil }) }, 2,
 	},
 	"rotate publisher": {begun(1, 1), rotated(trust.RolePublisher, false), 2},
-	"rotate publisher again": {
+	"rotate publisher twice": {
 		inTurn(begun(1, 1), rotated(trust.RolePublisher, false)), rotated(trust.RolePublisher, false), 3,
 	},
-	"rotate publisher, drop": {begun(1, 1), rotated(trust.RolePublisher, true), 2},
-	"rotate enroll, drop":    {begun(1, 1), rotated(trust.RoleEnroll, true), 2},
+	"rotate publisher and drop the old key": {begun(1, 1), rotated(trust.RolePublisher, true), 2},
+	"rotate enroll and drop the old key":    {begun(1, 1), rotated(trust.RoleEnroll, true), 2},
 	"rotate root": {
 		begun(1, 1), func(f Folder) error { return changed(f, nil, func(c *Change) error { return c.RotateRoot("") }) },
 		2,
@@ -123,13 +123,13 @@ var commands = map[string]command{
 	"rotate token": {
 		begun(1, 1), func(f Folder) error { _, err := f.RotateToken(ctx, false); return err }, 1,
 	},
-	"rotate, a draft":       {begun(2, 2), drafted, 1},
-	"rotate, another draft": {inTurn(begun(2, 2), drafted), drafted, 1},
+	"rotate into a draft":        {begun(2, 2), drafted, 1},
+	"rotate into a second draft": {inTurn(begun(2, 2), drafted), drafted, 1},
 	"sign": {
 		inTurn(begun(2, 2), drafted),
 		func(f Folder) error { _, err := f.Sign(f.path(draftName(2)), f.RootKeyFiles()); return err }, 2,
 	},
-	"revoke, floor and epoch": {inTurn(begun(1, 1), rotated(trust.RolePublisher, false)), revokedOther, 3},
+	"revoke with a new floor and epoch": {inTurn(begun(1, 1), rotated(trust.RolePublisher, false)), revokedOther, 3},
 }
 
 // revokedOther revokes the publisher key that is not in use.
@@ -147,9 +147,9 @@ func revokedOther(f Folder) error {
 	})
 }
 
-// TestKilledChangeIsAtomic kills each command before each of its steps. Afterwards, a reader such as a starting
+// TestKilledKeyChangeIsAtomic kills each command before each of its steps. Afterwards, a reader such as a starting
 // publisher must find either the previous or the new state, and the next command must complete an effective change.
-func TestKilledChangeIsAtomic(t *testing.T) {
+func TestKilledKeyChangeIsAtomic(t *testing.T) {
 	for name, c := range commands {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -372,7 +372,7 @@ func copied(from Folder, name string, to Folder, as string) error {
 	return os.WriteFile(to.path(as), data, 0o600)
 }
 
-func TestChangesAndReadersWaitForLock(t *testing.T) {
+func TestKeyChangesAndReadersWaitForTheLock(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))
 	inside, leave := make(chan struct{}), make(chan struct{})
@@ -398,8 +398,8 @@ func TestChangesAndReadersWaitForLock(t *testing.T) {
 	check(t, f, 3)
 }
 
-// TestChangeThatCannotBeMovedIsInEffect creates a directory at the path of a new file.
-func TestChangeThatCannotBeMovedIsInEffect(t *testing.T) {
+// TestKeyChangeTakesEffectIfItsFileCannotBeMoved creates a directory at the path of a new file.
+func TestKeyChangeTakesEffectIfItsFileCannotBeMoved(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))
 	blocked := f
@@ -434,8 +434,8 @@ func wantInForce(t *testing.T, err error, cause string) {
 	}
 }
 
-// TestChangeThatCannotBeSyncedIsInEffect renames the folder before it is synchronized.
-func TestChangeThatCannotBeSyncedIsInEffect(t *testing.T) {
+// TestKeyChangeTakesEffectIfItsFolderCannotBeSynced renames the folder before it is synchronized.
+func TestKeyChangeTakesEffectIfItsFolderCannotBeSynced(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))
 	before, err := f.ReadFile(FileTokenKey)

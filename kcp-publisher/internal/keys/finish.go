@@ -101,8 +101,8 @@ func (f Folder) activate(files *written, current, root trust.Root) ([]Made, erro
 	return f.Write(files.files)
 }
 
-// activateNextKeys gives the .next key files that the root lists their final names. The keys were created in this
-// change or, if the root was a draft, in an earlier change.
+// activateNextKeys renames .next key files to their final names if the root lists their keys. This change created the
+// keys or, if the root was a draft, an earlier change did.
 func (w *written) activateNextKeys(root trust.Root) {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		made := slices.IndexFunc(w.files, func(file File) bool { return filepath.Base(file.File) == name+next })

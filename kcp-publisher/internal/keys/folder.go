@@ -30,7 +30,7 @@ const (
 	FilePublisherKey = "publisher.key"
 	FileEnrollKey    = "enrol.key"
 	FileTokenKey     = "token.key"
-	// next is the suffix of a key file that waits until the root of trust that lists the key takes effect.
+	// next is the suffix of a new key's file until a root of trust that lists the key takes effect.
 	next = ".next"
 )
 
@@ -91,14 +91,14 @@ func (f Folder) former(root trust.Root) ([]trust.Root, error) {
 	return found, nil
 }
 
-// loads is the maximum number of attempts to read a folder that changes during each read. A mounted Secret cannot be
+// maxReads is the maximum number of attempts to read a folder that changes during each read. A mounted Secret cannot be
 // locked.
-const loads = 5
+const maxReads = 5
 
 // Load reads all keys of a publisher from a consistent state of the folder.
 func (f Folder) Load(ctx context.Context) (keys publish.Keys, err error) {
 	err = f.consistently(ctx, func() error {
-		for range loads {
+		for range maxReads {
 			if keys, err = f.load(ctx); err != nil {
 				return err
 			}
@@ -145,8 +145,8 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	return keys, nil
 }
 
-// roleKey reads the key of a role from the file name. If the root lists the key in the .next file, that key is in use,
-// even if an interrupted rotation did not rename the file.
+// roleKey reads the key of a role from the file name. If the root lists the key in the file's .next version, roleKey
+// returns that key, because an interrupted rotation may not have renamed the file.
 func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	if data, listed := f.nextKey(name, root); listed {
 		return f.decode(name+next, data)

@@ -42,7 +42,8 @@ func (f Folder) Write(files []File) ([]Made, error) {
 		err = f.settle()
 	}
 	if err != nil {
-		// Do not wrap the error: for a full disk, commands would advise to free space and to run the command again.
+		// Do not wrap the error: if the disk is full, commands recognize the wrapped error and advise the user to free
+		// space and run the command again.
 		return made,
 			fmt.Errorf(
 				"the change is in effect, do not repeat it: the next command that changes key folder %s will move "+
@@ -123,7 +124,7 @@ func (f Folder) removeObsolete() error {
 	}
 	root, err := readRoot(f.path(FileRoot))
 	if err != nil {
-		return nil //nolint:nilerr // the root does not exist yet, or its next reader returns the error
+		return nil //nolint:nilerr // the root does not exist yet, or its next use returns the error
 	}
 	for _, draft := range drafts {
 		number := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(draft), "root-"), ".draft.json")
@@ -145,7 +146,7 @@ func (f Folder) finishInterrupted() error {
 	}
 	root, err := f.Root()
 	if err != nil {
-		return nil //nolint:nilerr // the root does not exist yet, or its next reader returns the error
+		return nil //nolint:nilerr // the root does not exist yet, or its next use returns the error
 	}
 	files := &written{folder: f}
 	if data, err := os.ReadFile(f.path(history(root.Version + 1))); err == nil {

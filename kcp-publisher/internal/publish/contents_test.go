@@ -32,10 +32,10 @@ func TestDescriptorCannotExemptItselfFromSignaturePolicy(t *testing.T) {
 		namesItself bool
 		refused     bool
 	}{
-		"no signature policy":                                 {nil, true, false},
-		"unsigned, name only in its own descriptor":           {func(string) bool { return false }, true, true},
-		"unsigned, name in the catalog":                       {func(string) bool { return false }, false, false},
-		"signature required, name only in its own descriptor": {func(string) bool { return true }, true, false},
+		"no signature policy":                        {nil, true, false},
+		"unsigned, named only in its own descriptor": {func(string) bool { return false }, true, true},
+		"unsigned, named in the catalog":             {func(string) bool { return false }, false, false},
+		"signed, named only in its own descriptor":   {func(string) bool { return true }, true, false},
 	} {
 		p.Requires = c.requires
 		need := resolve.Need{

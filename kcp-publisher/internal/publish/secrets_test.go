@@ -70,13 +70,13 @@ func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 				Known: []string{"kyma-system/login", "kyma-system/pull"}}, nil, []string{"pull"},
 			[]string{"kyma-system/login"}, "",
 		},
-		"deleted Secret that is not known": {
+		"deleted Secret that was not recorded": {
 			published(keda, all), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil,
 			[]string{"pull"}, nil,
 			"",
 		},
-		"all Secrets deleted, none known": {published(keda), &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
-		"Secrets that were not read":      {published(keda), nil, nil, nil, nil, ""},
+		"all Secrets deleted, none recorded": {published(keda), &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
+		"Secrets that were not read":         {published(keda), nil, nil, nil, nil, ""},
 		"Kyma is being deleted": {
 			published(keda), &plan.Secrets{Recipient: to, Known: []string{"kyma-system/login"}},
 			func(r *plan.Runtime) { r.Deleting = true }, nil, nil, "",

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// Handback describes the return of a Kyma to lifecycle-manager, which stores its state in status.modules and in
-// Manifests.
+// Handback describes the return of a Kyma to lifecycle-manager. Lifecycle-manager stores its state in status.modules
+// and in Manifests.
 type Handback struct {
 	// Modules contains the entries of status.modules with which lifecycle-manager continues: one for each Manifest
 	// except mandatory ones, and one for each module that was added during the takeover. An entry without a version, or
@@ -29,8 +29,8 @@ type Handback struct {
 	Downgrades []string
 }
 
-// NewHandback returns the Handback of a Kyma. It performs no I/O. Its result does not change while the Kyma is
-// partially returned.
+// NewHandback returns the Handback of a Kyma. It performs no I/O. If the return is interrupted, NewHandback computes
+// the same Handback from the partially returned Kyma.
 func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *catalog.Snapshot) Handback {
 	h := Handback{Behind: map[string]string{}}
 	known := map[string]bool{}
@@ -72,8 +72,9 @@ func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 }
 
 // compare checks whether a Manifest has an older version than the module in the runtime. It treats a Manifest without a
-// version as older, because such a Manifest can install any version. If the channel has the running or a newer version,
-// which lifecycle-manager will write to the Manifest, compare adds the Manifest to Behind, otherwise to Downgrades.
+// version as older, because such a Manifest can install any version. If the module's channel has the running or a newer
+// version, lifecycle-manager will write that version to the Manifest, and compare adds the Manifest to Behind.
+// Otherwise, compare adds it to Downgrades.
 func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot) {
 	has, source, next := m.Spec.Version, "", ""
 	if isMandatory(m) {

@@ -101,10 +101,10 @@ func TestHandbackContinuesWithRunningVersions(t *testing.T) {
 			""},
 		"unmanaged module": {
 			manual(releasedKyma(map[string]string{"keda": "1.7.0"})), nil, "1.7.0 Unmanaged", "", ""},
-		"module removed during the takeover keeps its entry": {
+		"module removed during the takeover stays in the status": {
 			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
-		"mandatory module has no entry": {
+		"mandatory module is not in the status": {
 			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "guard", "1.1.0", mandatory)}, "", "", ""},
 		"mandatory module with an older Manifest": {
 			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "guard", "1.0.0", mandatory)}, "", "1.1.0", ""},
@@ -165,7 +165,7 @@ func TestReturnedStatusContainsNoPublisherFields(t *testing.T) {
 	}
 }
 
-func TestGiveBackKeepsOlderManifestsSkipped(t *testing.T) {
+func TestGiveBackKeepsTheSkipLabelOfOlderManifests(t *testing.T) {
 	ctx := t.Context()
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {

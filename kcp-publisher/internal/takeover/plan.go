@@ -111,8 +111,8 @@ func remembered(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Takeo
 	return RecordModules(kyma, manifests)
 }
 
-// previewKyma returns a copy of a Kyma for a preview of the time after the takeover. If the runtime has not reported
-// yet, the copy requests all installed modules.
+// previewKyma returns a copy of a Kyma as it will be after the takeover, from which New resolves the module versions.
+// If the runtime has not reported which modules it requests, the copy requests all installed modules.
 func previewKyma(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma {
 	as := kyma.DeepCopy()
 	delete(as.Labels, v1beta2.LabelTakeover)

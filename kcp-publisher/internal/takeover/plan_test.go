@@ -172,7 +172,7 @@ func TestPlanListsModulesAndObstacles(t *testing.T) {
 	}
 }
 
-func TestPlanListsObjectsThatFinishRemoves(t *testing.T) {
+func TestPlanListsObjectsThatTakeoverFinishRemoves(t *testing.T) {
 	kyma := kymaNamed("one")
 	kyma.Finalizers = []string{v1beta2.FinalizerKyma, v1beta2.LifecycleManagerFinalizerPurge}
 	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionModules}, {Type: "CRDsSync"}}

@@ -70,7 +70,7 @@ func ignoreNotFound(verb string, object client.Object, err error) error {
 func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
 	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && !v1beta2.TakenOver(kyma) && !isManaged(kyma) {
 		before := kyma.DeepCopy()
-		s.Takeover = nil // outdated: lifecycle-manager has managed the Kyma since the takeover was aborted
+		s.Takeover = nil // outdated, because lifecycle-manager has managed the Kyma since the takeover was aborted
 		if err := api.Status().
 			Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return nil, fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
@@ -88,7 +88,7 @@ func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []s
 	}
 	done = append(done, fmt.Sprintf("Kyma %s/%s is labeled %s=%s and %s=%s", kyma.Namespace, kyma.Name,
 		v1beta2.LabelTakeover, v1beta2.TakeoverActive, v1beta2.LabelSkipReconciliation, v1beta2.True))
-	late, err := skipManifests(ctx, api, kyma) // lifecycle-manager may have created Manifests in between
+	late, err := skipManifests(ctx, api, kyma) // lifecycle-manager may have created Manifests until now
 	return append(done, late...), err
 }
 

@@ -47,7 +47,8 @@ import (
 // Options configure an Agent.
 type Options struct {
 	Runtime string
-	// Instance is a nonce of this process. If it is empty, the agent does not search for a second agent with its key.
+	// Instance is a random ID of this process. If it is empty, the agent does not detect a second agent with the same
+	// key.
 	Instance string
 	Version  string
 	// KubernetesVersion is the version of the runtime's API server. ClusterUID is the UID of the kube-system namespace.
@@ -92,12 +93,13 @@ type Options struct {
 	Restart  func()
 }
 
-// Agent reconciles one runtime. A single worker uses its fields, unless a comment states otherwise.
+// Agent reconciles one runtime. Only the controller's single worker accesses its fields, unless the comment of a field
+// states otherwise.
 type Agent struct {
 	Options
 	watches  *watch.Watches
 	nextPoll time.Time
-	// notified requests a poll before nextPoll, and notify starts a round for it.
+	// notified is true if the next round must poll before nextPoll. A send on notify starts that round.
 	notified atomic.Bool
 	notify   chan event.GenericEvent
 	// logged contains the last log line of each subject. waiting contains the logged reason of each module whose
@@ -105,13 +107,14 @@ type Agent struct {
 	logged, waiting, notImported logonce.Memo
 	delivery                     delivery
 	twins                        twins
-	// sequence is the sequence of the last report. resumed is true if the sequence of the previous process was read.
+	// sequence is the sequence of the last report. resumed is true after the agent read the sequence of the previous
+	// process.
 	sequence int64
 	resumed  bool
 	// request is the pending certificate request, "" if none is needed.
 	request string
 	// unread is true if the last poll failed: the registry was unreadable, the bundle was refused, or the bundle could
-	// not be stored. storeErr is the error of storing the bundle.
+	// not be stored. In the last case, storeErr is the error.
 	unread   bool
 	storeErr error
 	outage   outage
@@ -274,7 +277,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 		a.upgrade(ctx, log, err == nil && !slices.ContainsFunc(written.Failures, canBeAgentFault))
 	}
 	if a.proven {
-		actions.again = 0 // this round proved the image
+		actions.again = 0 // the image is proven, so its trial needs no further round
 	}
 	return shortest(written.Retry, nextChange, opens, actions.again, a.stageAgain()), err
 }
@@ -293,7 +296,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 		a.importFiles(ctx, log)
 	}
 	if a.twins.twin != "" {
-		return // a second agent reports with this key, and a newer bundle can be a response to its report
+		return // a second agent uses this key, and a newer bundle can be a response to that agent's report
 	}
 	before, root, location := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version, a.Puller.Location().String()
 	changed, err := a.Puller.Pull(ctx)
@@ -376,7 +379,8 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	return kyma, nil
 }
 
-// manifests returns the runtime's Manifests. Callers must not modify them, because they are not copied from the cache.
+// manifests returns the runtime's Manifests. Callers must not modify them, because the objects are shared with the
+// cache.
 func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
 	var manifests v1beta2.ManifestList
 	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace),

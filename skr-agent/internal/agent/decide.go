@@ -65,7 +65,7 @@ func (d delivery) isNeeded(content string, now time.Time, reportInterval, pollIn
 	return content != d.sent || now.Sub(d.at) >= reportInterval
 }
 
-// after returns the delivery after another attempt, which ended with err.
+// after returns the state after another delivery attempt. err is the error of that attempt, nil if it succeeded.
 func (d delivery) after(content string, now time.Time, err error) delivery {
 	if err != nil {
 		return delivery{sent: d.sent, at: now, down: true}
@@ -103,7 +103,7 @@ func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *tr
 }
 
 // Unenrolled returns the reason why the control plane cannot verify the reports of an agent with this key, "" for none.
-// A running agent gets the same result from the same bundle and root of trust.
+// A running agent reports the same reason if it has the same bundle and root of trust.
 func Unenrolled(
 	inForce bundle.Bundle, root trust.Root, runtime, thumbprint string, token *trust.Token, now time.Time,
 ) string {
@@ -130,7 +130,8 @@ func certificateOf(
 	return &certificate, nil
 }
 
-// contentsOf returns a string that identifies the contents of a state: the module, repository and digest of each.
+// contentsOf returns a string that identifies the contents of a bundle: the module, repository and digest of each
+// content.
 func contentsOf(state bundle.DesiredState) string {
 	names := "staged"
 	for _, m := range state.All() {
@@ -141,7 +142,7 @@ func contentsOf(state bundle.DesiredState) string {
 	return names
 }
 
-// contentOf returns the digests in the spec of a Manifest and in its applied version. The applied version stays
+// contentOf returns the content digests of a Manifest: those of its spec, and those of its applied version, which stays
 // installed while the spec is refused.
 func contentOf(m *v1beta2.Manifest) []digest.Digest {
 	versions := []v1beta2.AppliedVersion{m.RequestedVersion()}
@@ -152,7 +153,7 @@ func contentOf(m *v1beta2.Manifest) []digest.Digest {
 	for _, version := range versions {
 		var source v1beta2.ImageSpec
 		if err := json.Unmarshal(version.Install.Source.Raw, &source); err != nil {
-			continue // the installer reports this error
+			continue // the installer reports the invalid source
 		}
 		named := []string{source.Ref}
 		if version.Config != nil {

@@ -26,10 +26,10 @@ func TestNextRoundStartsAtTheEarliestTime(t *testing.T) {
 		others    []time.Duration
 		want      time.Duration
 	}{
-		"no time except the next poll":    {time.Minute, nil, time.Minute},
-		"other times of 0 are ignored":    {time.Minute, []time.Duration{0, 0}, time.Minute},
-		"other time before the next poll": {time.Minute, []time.Duration{0, time.Second, time.Hour}, time.Second},
-		"overdue poll":                    {-time.Minute, []time.Duration{time.Second}, minRound},
+		"no deadline except the next poll": {time.Minute, nil, time.Minute},
+		"deadlines of 0 are ignored":       {time.Minute, []time.Duration{0, 0}, time.Minute},
+		"deadline before the next poll":    {time.Minute, []time.Duration{0, time.Second, time.Hour}, time.Second},
+		"overdue poll":                     {-time.Minute, []time.Duration{time.Second}, minRound},
 	} {
 		require.Equal(t, c.want, nextRound(c.untilPoll, c.others...), name)
 	}
@@ -46,13 +46,13 @@ func TestReportIsSentOnChangeOrAfterInterval(t *testing.T) {
 		now     time.Time
 		want    bool
 	}{
-		"first report":                  {delivery{}, "first", noon, true},
-		"unchanged within the interval": {sent, "first", noon.Add(59 * time.Minute), false},
-		"unchanged after the interval":  {sent, "first", noon.Add(time.Hour), true},
-		"changed within the interval":   {sent, "second", noon.Add(time.Second), true},
-		"delivery failed recently":      {failed, "second", noon.Add(10*time.Minute + 59*time.Second), false},
-		"changed after recent failure":  {failed, "third", noon.Add(10*time.Minute + time.Second), false},
-		"failed one poll interval ago":  {failed, "second", noon.Add(11 * time.Minute), true},
+		"first report":                          {delivery{}, "first", noon, true},
+		"unchanged report within the interval":  {sent, "first", noon.Add(59 * time.Minute), false},
+		"unchanged report after the interval":   {sent, "first", noon.Add(time.Hour), true},
+		"changed report within the interval":    {sent, "second", noon.Add(time.Second), true},
+		"delivery failed recently":              {failed, "second", noon.Add(10*time.Minute + 59*time.Second), false},
+		"changed report after a recent failure": {failed, "third", noon.Add(10*time.Minute + time.Second), false},
+		"delivery failed one poll interval ago": {failed, "second", noon.Add(11 * time.Minute), true},
 	} {
 		require.Equal(t, c.want, c.before.isNeeded(c.message, c.now, interval, poll), name)
 	}

@@ -27,8 +27,8 @@ type inspected struct {
 	details *bundle.ModuleDetails
 }
 
-// inspect returns the details of modules by the name of their Manifest, if the settings of the last accepted bundle
-// request details. Only these signed settings can request them.
+// inspect returns the details of modules by the name of their Manifest. Only the signed settings of the last accepted
+// bundle can request details.
 func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[string]*bundle.ModuleDetails {
 	wanted := settingsOf(a.Puller.Current()).Details
 	if len(wanted) == 0 || a.Inspect == nil {
@@ -57,8 +57,8 @@ func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[s
 	return all
 }
 
-// after returns the details after another read. If the details did not change, it returns the previous ones with their
-// time, so that they do not cause a report.
+// after returns the result of another read. If the details did not change, it returns the previous details with their
+// original time, so that the read does not cause a report.
 func (k inspected) after(of string, now time.Time, details *bundle.ModuleDetails) inspected {
 	if k.details != nil {
 		same := *details

@@ -9,10 +9,10 @@ import (
 // BootstrapSecret is the name of the Secret that an operator applies to enroll the runtime.
 const BootstrapSecret = "skr-agent-bootstrap"
 
-// enrolledAgain restarts the agent if an operator applied another bootstrap Secret, because the agent reads location,
-// credentials, root of trust and token only at startup. It checks the Secret after a watch reported a change, and in
-// the first round, because the Secret can change while another agent leads. If the new Secret is invalid, it logs the
-// error, and the agent continues with the previous one.
+// enrolledAgain restarts the agent if an operator applied another bootstrap Secret, because the agent reads the
+// registry's location, its credentials, the root of trust and the token only at startup. It checks the Secret after a
+// watch reported a change, and in the first round, because the Secret can change while another replica is the leader.
+// If the new Secret is invalid, it logs the error, and the agent continues with the previous one.
 func (a *Agent) enrolledAgain(ctx context.Context, log logr.Logger, first bool) bool {
 	if changed := a.enrolled.Swap(false); a.Enrolled == nil || !changed && !first {
 		return false

@@ -73,7 +73,7 @@ func (a *Agent) measurePoll(failed, changed bool, now time.Time) {
 	if changed {
 		bundlesAccepted.Inc()
 	}
-	// Set these metrics without a change too, because a previous process can have accepted this bundle.
+	// Set these metrics even if the bundle did not change, because a previous process can have accepted it.
 	if b := a.Puller.Current(); b != nil {
 		sequenceInForce.Set(float64(b.Statement.Predicate.Sequence))
 		expiry.Set(float64(b.Statement.Predicate.ExpiresAt.Unix()))

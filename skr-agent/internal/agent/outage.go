@@ -18,8 +18,7 @@ const outageEvents = 5 * time.Minute
 type outage struct {
 	// why is the first error of the current outage, "" if bundles are readable.
 	why string
-	// reportedAt is the time of the last Event for an outage. reported is true if this Event is about the current
-	// outage.
+	// reportedAt is the time of the last Event about an outage. reported is true if the current outage has an Event.
 	reportedAt time.Time
 	reported   bool
 }

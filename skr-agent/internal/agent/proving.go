@@ -33,8 +33,8 @@ type shipped struct {
 
 const loggedChecks = "checks"
 
-// measureBefore measures the queries of checks before modules are upgraded. It delays the upgrade at most by the
-// timeout of the queries. A failed query does not block the upgrade.
+// measureBefore runs the queries of the checks of each module that this round upgrades, to get the values before the
+// upgrade. It delays the upgrade at most by the timeout of the queries. A failed query does not block the upgrade.
 func (a *Agent) measureBefore(
 	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate,
 	sync syncScope,
@@ -61,7 +61,8 @@ func isInstalled(module string, installed []v1beta2.Manifest) bool {
 	return slices.ContainsFunc(installed, func(m v1beta2.Manifest) bool { return m.Module() == module })
 }
 
-// prove sets the checks to measure, and saves their results.
+// prove passes the checks of the bundle's modules to the check runner, saves their results, and starts a requested
+// check run.
 func (a *Agent) prove(ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest) {
 	if b == nil || !a.restoreChecks(ctx, log) {
 		return
@@ -88,7 +89,7 @@ func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1b
 	want := b.State.Manifests[at]
 	want.Checks = run.Checks
 	t := a.target(ctx, want, installed, map[digest.Digest]shipped{})
-	t.Version = installed[live].RunningVersion() // not the bundle's version while the module's upgrade waits
+	t.Version = installed[live].RunningVersion() // differs from the bundle's version while the module's upgrade waits
 	a.Checks.SetRun(run.ID, t, "")
 }
 
@@ -125,7 +126,7 @@ func (a *Agent) saveChecks(ctx context.Context, log logr.Logger) {
 	a.Checks.Saved(records)
 }
 
-// targets returns a target for each managed module of the bundle that has checks.
+// targets returns a check target for each managed module of the bundle that has checks.
 func (a *Agent) targets(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) []prove.Target {
 	var targets []prove.Target
 	used := map[digest.Digest]shipped{}
@@ -139,7 +140,8 @@ func (a *Agent) targets(ctx context.Context, b *bundle.Bundle, installed []v1bet
 	return targets
 }
 
-// target returns the target for a module of the bundle.
+// target returns the check target for a module of the bundle: its checks, its installed state, and the account that
+// runs the checks.
 func (a *Agent) target(
 	ctx context.Context, want bundle.Manifest, installed []v1beta2.Manifest, used map[digest.Digest]shipped,
 ) prove.Target {

@@ -74,24 +74,25 @@ func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 	}
 }
 
-// nextSequence returns the sequence of the next report. The result can be too low while the last sequence is unknown.
+// nextSequence returns the sequence of the next report. The control plane can refuse the result as too low until resume
+// has read the last sequence.
 func (a *Agent) nextSequence() int64 {
 	verified := a.Puller.NewestTime()
 	if a.resumed && a.sequence == 0 {
-		verified = time.Time{} // a registry restored from a backup can have an old bundle, so use only the clock
+		verified = time.Time{} // first report: ignore the bundle's time, which is old if the registry was restored
 	}
 	return bundle.NextReportSequence(a.sequence, a.Puller.Clock(), verified)
 }
 
-// resume reads the sequence of the last delivered report: the saved sequence or the registry's, whichever is higher. If
-// the clock was set back, the control plane would refuse a sequence from the clock alone.
+// resume reads the sequence of the last delivered report: the saved sequence or the registry's, whichever is higher. A
+// sequence from the clock alone could be lower if the clock was set back, and the control plane would refuse it.
 func (a *Agent) resume(ctx context.Context) {
 	if a.resumed {
 		return
 	}
 	saved, err := a.Puller.Reported(ctx)
 	if err != nil {
-		return // saving the next sequence would fail too
+		return // resumed stays false, so the next report reads the sequence again
 	}
 	a.sequence = max(a.sequence, saved)
 	key, err := a.Signer.PublicKey()
@@ -100,7 +101,7 @@ func (a *Agent) resume(ctx context.Context) {
 	}
 	repository, err := a.Puller.Location().Reading(ctx, bundle.ReportRepository(a.Runtime))
 	if err != nil {
-		return // delivering a report would fail too
+		return // resumed stays false, so the next report reads the sequence again
 	}
 	fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
 	if err == nil {

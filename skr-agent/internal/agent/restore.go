@@ -113,15 +113,15 @@ func (c *changes) take() (definitions bool, contents map[digest.Digest]bool, sec
 	return definitions, contents, secrets
 }
 
-// losses contains stored contents that were deleted or damaged. Repeated damage of a content is logged once, and again
-// only after an interval between two polls without damage.
+// losses limits the log lines about stored contents that were deleted or damaged. A loss of the same content is logged
+// again only if it was not lost during at least one poll interval.
 type losses struct {
 	logged logonce.Memo
 	// sincePoll contains the losses since the last poll.
 	sincePoll map[string]string
 }
 
-// news records that contents are lost, and returns those that must be logged.
+// news records lost contents, and returns the contents whose loss must be logged.
 func (l *losses) news(lost []digest.Digest) []digest.Digest {
 	if l.sincePoll == nil {
 		l.sincePoll = map[string]string{}
@@ -265,7 +265,7 @@ func (a *Agent) defineUntilBegun(ctx context.Context) error {
 			return nil
 		}
 		if served, err := definitions.Restore(ctx, a.Uncached); err == nil && served {
-			failed = -1 // continue without backoff, because a CRD can still be deleted
+			failed = -1 // no backoff, because a CRD can be deleted again at any time
 		}
 	}
 }
@@ -287,10 +287,10 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 	return nil
 }
 
-// recheck verifies stored contents whose Secrets changed, if the last prune found that they are needed. It fetches
-// damaged documents of the last accepted bundle again. The next call of stage fetches other damaged contents. Deleted
-// contents that were stored after the last prune are postponed until the next prune, because it is not known yet
-// whether they are needed.
+// recheck verifies stored contents whose Secrets changed, if the last prune kept them. It fetches the documents of the
+// last accepted bundle again if they are damaged. The next call of stage fetches the other damaged contents. The next
+// prune decides whether a deleted content that was stored after the last prune is needed, so its recheck is postponed
+// until then.
 func (a *Agent) recheck(
 	ctx context.Context, log logr.Logger, touched map[digest.Digest]bool,
 ) (postponed bool, err error) {

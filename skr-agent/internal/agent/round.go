@@ -8,9 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// roundFacts is the input of a round's decision, after it read the runtime and started to fetch content.
+// roundFacts is the input of decideRound. A round collects it after it reads the runtime and starts to fetch content.
 type roundFacts struct {
-	bundle *bundle.Bundle // the bundle to follow, nil before the first
+	bundle *bundle.Bundle // the last accepted bundle with the runtime's choices, nil before the first
 	// polled is true if this round polled the registry. postponed is true if an earlier round polled the registry, but
 	// could not apply the complete bundle because content was missing.
 	polled, postponed bool
@@ -33,8 +33,8 @@ const (
 // roundActions are the actions of a round.
 type roundActions struct {
 	sync syncScope
-	// report ends the round with a report and the status of the Kyma. A round without report has not tried to apply all
-	// modules yet.
+	// report is true if the round reports to the control plane. It is false while content is being fetched, or if the
+	// content store returned an error.
 	report bool
 	// status writes the status of the Kyma. It is false if the bundle returns the runtime to lifecycle-manager, which
 	// then writes the status.
@@ -53,7 +53,8 @@ func decideRound(f roundFacts) roundActions {
 	case f.bundle != nil && f.unfetchable:
 		return roundActions{postponed: f.postponed || f.polled}
 	case f.bundle != nil && f.fetching:
-		// Install the modules whose content is present. Install the other modules and report after the fetch.
+		// This round installs only the modules whose content is present. A round after the fetch installs the others
+		// and reports.
 		return roundActions{sync: syncStaged, postponed: f.postponed || f.polled, again: minRound}
 	}
 	actions := roundActions{report: true, status: !takeover.Releases(f.bundle)}

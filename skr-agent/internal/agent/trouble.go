@@ -57,8 +57,8 @@ func canBeAgentFault(f objects.Failure) bool {
 	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
 }
 
-// troubleOf summarizes failed reads and writes, nil for none. The first failure is a bundle that cannot be stored,
-// because it blocks all newer bundles. The second is an unreadable request of the Kyma.
+// troubleOf summarizes failed reads and writes, nil for none. The summary starts with a bundle that cannot be stored,
+// because that blocks all newer bundles. Invalid pins in the runtime's Kyma are next.
 func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
 	trouble := bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused}
 	var texts []string
@@ -98,7 +98,7 @@ func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...
 	return &trouble
 }
 
-// named lists the first objects. It shortens their names to leave room for the reason.
+// named lists the first three objects that could not be written. It shortens their names to leave room for the reason.
 func named(failures []objects.Failure) string {
 	const shown, nameBytes = 3, 64
 	var names []string

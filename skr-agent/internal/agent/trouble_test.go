@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-func TestTroubleListsFailedObjectsAndReason(t *testing.T) {
+func TestReportedTroubleListsFailedObjectsAndReason(t *testing.T) {
 	require.Nil(t, troubleOf(nil, nil, nil, nil, nil))
 
 	refused := objects.Failure{
@@ -71,7 +71,7 @@ func TestDenialByTenantPolicyIsNotAFaultOfTheAgentImage(t *testing.T) {
 	require.False(t, canBeAgentFault(objects.Failure{Err: fmt.Errorf("%w: a label", guard.ErrExposed)}))
 }
 
-func TestRefusedManifestIsTheReasonOfItsModule(t *testing.T) {
+func TestRefusedManifestSetsTheReasonOfItsModule(t *testing.T) {
 	content := map[string]error{"keda": errors.New("no content")}
 	all := withRefused(content, []objects.Failure{
 		{

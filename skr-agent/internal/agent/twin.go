@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// confirmingPolls is the number of polls that must find the agent's own report in the registry before its requests are
-// confirmed. A second agent with the same key would find this report with its next poll, and replace it.
+// confirmingPolls is the number of polls that must find the agent's own report in the registry before a report is sent
+// as Confirmed. A second agent with the same key would find this report with its next poll, and replace it.
 const confirmingPolls = 3
 
 // twins detects a second agent that reports with the same key, such as the agent in a cluster that was restored from a
@@ -45,7 +45,7 @@ func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, insta
 	case newest == t.own:
 		return false
 	case report == nil || report.Sequence <= sequence || report.Instance == instance:
-		return false // an older copy of the registry, or a report with another key
+		return false // from an older copy of the registry, signed with another key, or from this process
 	}
 	if t.twin = report.Instance; t.twin == "" {
 		t.twin = "unknown"
@@ -81,7 +81,7 @@ func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) 
 	if !a.twins.found(newest, report, a.Instance, a.sequence) {
 		return
 	}
-	a.delivery.sent = "" // the control plane must also read a report of this agent
+	a.delivery.sent = "" // report again, because the second agent replaced this agent's report
 	if a.twins.twin != before {
 		why := a.cloned()
 		log.Error(errors.New(why), "detected a second agent, accepting no newer bundles")

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
-// upgrade reconciles the image of the agent's Deployment. whole means that the round had no failure that the image can
-// have caused.
+// upgrade reconciles the image of the agent's Deployment. whole is true if the agent's image did not cause a failure in
+// this round.
 func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	if a.Deployment == nil {
 		return
@@ -49,14 +49,15 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	a.agentProblem, a.proven = outcome.Problem, outcome.Proven
 }
 
-// trial contains the kinds of failures since the start of the process. Rounds write them, and watchImage reads them.
+// trial records which kinds of failures occurred since the process started. Rounds write them, and watchImage reads
+// them.
 type trial struct {
 	ownFailure      atomic.Bool // the image can be the cause of a failure
 	registryFailure atomic.Bool // the registry did not return an acceptable bundle, or did not accept a report
 }
 
-// wantedImage returns the agent's image in the last accepted bundle. It returns none if the bundle expired or the root
-// of trust has release keys, because the bundle must then not change the image.
+// wantedImage returns the agent's image in the last accepted bundle. It returns an empty Wanted if the bundle must not
+// change the image, because it expired or the root of trust has release keys.
 func (a *Agent) wantedImage() upgrade.Wanted {
 	b := a.Puller.Current()
 	if b == nil || a.Puller.Expired() || a.Puller.Root().HasReleaseKeys() {

@@ -31,7 +31,7 @@ const rightsDir = "skr-agent/rbac"
 const (
 	// enrollAdvice is the command that creates a bootstrap Secret.
 	enrollAdvice = "apply the output of `kcp-publisher enroll` for this runtime"
-	// readAdvice is the advice for unreadable Secrets, whose content is unknown.
+	// readAdvice is the advice if a Secret could not be read, so that its content is unknown.
 	readAdvice = "check as the agent, with --as system:serviceaccount:" + v1beta2.RuntimeNamespace +
 		":skr-agent, or as a user with read access to Secrets in " + v1beta2.RuntimeNamespace
 )
@@ -84,9 +84,9 @@ func newCheck() *cobra.Command {
 			"and have the rights of charts/"+rightsDir+"/module-account.yaml; default: the agent's own rights for "+
 			"all modules; can be repeated",
 	)
-	flags.StringArrayVar(&f.run.mirrors, "mirror", nil, "FROM=TO, value of run --mirror; can be repeated")
+	flags.StringArrayVar(&f.run.mirrors, "mirror", nil, "value of run --mirror to check, as FROM=TO; can be repeated")
 	flags.BoolVar(&f.self, "self-upgrade", false,
-		"also check the rights that bundles need to upgrade the agent's image")
+		"also check the rights that the agent needs to upgrade its own image")
 	flags.BoolVar(&f.write, "registry-write", false,
 		"also push an empty blob to check the permission to write reports to the registry")
 	cli.OutputFlag(flags, &f.format)
@@ -148,7 +148,7 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 			preflight.Fail("namespace "+v1beta2.RuntimeNamespace, "not found",
 				"kubectl create namespace "+v1beta2.RuntimeNamespace),
 		}
-	} // an unreadable namespace exists if its Secrets do
+	} // ignore other errors, because reading the Secrets also shows whether the namespace exists
 	known, err := readBootstrap(ctx, reader, &f.run)
 	if err != nil {
 		return []preflight.Finding{preflight.Fail("enrollment", err.Error(), adviceFor(err, enrollAdvice))}

@@ -136,8 +136,8 @@ func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed
 		fmt.Sprintf("bundle %d was accepted and is in force", current.Statement.Predicate.Sequence))
 }
 
-// judgeEnrollment reports whether the control plane can verify the agent's reports, according to the bundle that the
-// agent would have accepted last. Without a bundle, the result is a warning without advice.
+// judgeEnrollment reports whether the control plane can verify the agent's reports. inForce is the newest bundle that
+// the agent would accept. If it is nil, the result is a warning without advice.
 func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown string, now time.Time) preflight.Finding {
 	switch {
 	case s.thumbprint == "":

@@ -8,7 +8,7 @@ import (
 
 // longWatches returns a configuration whose watches last as long as the API server allows, 30 to 60 minutes by default.
 // client-go requests 5 to 10 minutes. With 20 watches, it opens about three watches per minute, which is most of the
-// load of an idle runtime. HTTP/2 pings detect broken connections, so this timeout is not needed for that.
+// load of an idle runtime. HTTP/2 pings detect broken connections, so the shorter timeout is not needed to detect them.
 //
 // Source: kube-apiserver, --min-request-timeout; client-go, Reflector.
 func longWatches(config *rest.Config) *rest.Config {

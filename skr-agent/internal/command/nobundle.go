@@ -39,8 +39,8 @@ func (e *noBundle) Error() string {
 	return text + ", only bundles of " + named
 }
 
-// newNoBundle returns a noBundle for a location. Most registries refuse to list repositories with an agent's
-// credentials. Then the error contains no other runtimes.
+// newNoBundle returns a noBundle for a location. Most registries do not let an agent list repositories. The error then
+// contains no other runtimes.
 func newNoBundle(ctx context.Context, place store.Store, runtime string, cause error) error {
 	e := &noBundle{runtime: runtime, cause: cause}
 	var repositories []string

@@ -32,7 +32,7 @@ func TestRefusedCredentialsErrorNamesTheFlag(t *testing.T) {
 				http.StatusUnauthorized, http.Header{"Www-Authenticate": {`Basic realm="fleet"`}},
 				"set --registry-config to a docker config.json with a user and password",
 			},
-			"status 401 without a scheme": {
+			"status 401 without an authentication scheme": {
 				http.StatusUnauthorized, nil, "set --registry-config to a docker config.json with a user and password",
 			},
 			"status 403": {

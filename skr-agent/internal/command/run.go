@@ -176,7 +176,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		// Cache only objects in Kyma's namespace, so that memory does not grow with the cluster.
 		Cache:            cache.Options{DefaultNamespaces: map[string]cache.Config{v1beta2.RuntimeNamespace: {}}},
 		LeaderElectionID: "skr-agent.kyma-pull.dev", LeaderElectionNamespace: v1beta2.RuntimeNamespace,
-		// Wait for an API server that does not allow the agent's watches yet.
+		// Let controllers wait while the API server does not allow the agent's watches yet.
 		Controller: ctrlconfig.Controller{CacheSyncTimeout: cacheSyncTimeout},
 	})
 	if err != nil {
@@ -265,7 +265,7 @@ func (f *runFlags) check() (checked, error) {
 	return checked{}, cli.Usage(err)
 }
 
-// cacheSyncTimeout limits the wait of a controller for its first list.
+// cacheSyncTimeout is the maximum time that a controller waits for its caches to sync.
 const cacheSyncTimeout = 24 * time.Hour
 
 // patience returns the maximum time to wait for the API server at startup, 0 for no limit. If bundles can upgrade the
@@ -353,7 +353,8 @@ func (f *runFlags) agent(
 	if err := puller.Restore(ctx); manager.IsTemporary(err) {
 		return agent.Options{}, err
 	} else if err != nil {
-		// Installed modules stay until the next bundle. Bundles older than the saved one are still refused.
+		// Continue without a bundle. Installed modules stay unchanged until the agent accepts a bundle that is not
+		// older than the saved one.
 		ctrl.Log.Error(err, "failed to restore the last accepted bundle")
 	}
 	var notifications func(context.Context) (io.ReadCloser, error)

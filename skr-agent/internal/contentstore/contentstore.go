@@ -87,8 +87,8 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	return s.put(ctx, d, data, s.write)
 }
 
-// Add stores a blob like Put, but with fewer requests if the blob is missing. It writes without a check, and handles
-// existing parts after a failed write.
+// Add stores a blob like Put, but with fewer requests if the blob is missing. It does not search for existing parts
+// first. If parts exist and therefore a write fails, it calls Put.
 func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(data) > MaxBlobBytes || check(d, data) != nil {
 		return s.Put(ctx, d, data) // returns the error of the invalid blob
@@ -130,7 +130,7 @@ func (s *Store) put(
 			written = append(written, part.Name)
 			return nil
 		}
-		_ = s.drop(ctx, written...) // the next Put handles leftover chunks
+		_ = s.drop(ctx, written...) // the next Put deletes or completes leftover chunks
 		return fmt.Errorf("store content %s: %w", d, err)
 	}
 	for i, chunk := range chunks {
@@ -186,8 +186,8 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	return data, nil
 }
 
-// only returns the blob in a single chunk. It reports false if the chunk is not marked as the only one, or if the blob
-// does not match the digest.
+// only returns the blob that is stored in a single chunk. It returns false if the blob has other chunks or does not
+// match the digest.
 func only(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
 	count, size, err := shape(chunk.Annotations)
 	if err != nil || count != 1 {
@@ -197,7 +197,8 @@ func only(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
 	return data, err == nil && check(d, data) == nil
 }
 
-// Whole returns the digests of all complete blobs. It sends one request, and checks blobs like Has.
+// Whole returns the digests of all complete blobs. It lists the metadata of all parts with one request and, like Has,
+// does not verify the blobs.
 func (s *Store) Whole(ctx context.Context) (map[digest.Digest]bool, error) {
 	parts, err := s.list(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {
@@ -351,7 +352,7 @@ func namesOf(d digest.Digest, parts []metav1.PartialObjectMetadata) []string {
 			names = append(names, part.Name)
 		}
 	}
-	slices.Sort(names) // the name of the index is a prefix of the others
+	slices.Sort(names) // the index is first, because its name is a prefix of the chunks' names
 	return names
 }
 

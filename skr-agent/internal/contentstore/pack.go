@@ -8,7 +8,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// compress uses small windows, because zstd with default windows exceeds an agent's memory limit of 128 MiB.
+// compress compresses with zstd and small windows, because default windows would exceed the agent's memory limit of 128
+// MiB.
 func compress(data []byte) ([]byte, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
 		zstd.WithWindowSize(1<<20))

@@ -80,8 +80,8 @@ func readList(
 	return verified, list, nil
 }
 
-// blobs returns the blobs of an image that are in the file, each before its referrers. It adds blobs to missing if they
-// are not in the file and not at the target.
+// blobs returns the blobs of an image that are in the file. Each blob is listed before the manifests that refer to it.
+// It adds blobs to missing if they are not in the file and not at the target.
 func (i Importer) blobs(
 	ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *missingBlobs,
 ) ([]ocispec.Descriptor, error) {

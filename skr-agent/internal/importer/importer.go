@@ -46,7 +46,8 @@ type Outcome struct {
 	Kept []string `json:"kept,omitempty"`
 	// Mirrors contains the values of --mirror with which runtimes pull the images.
 	Mirrors []string `json:"mirrors"`
-	// TrustedAtFirst is the digest of a root of trust that this import pinned. An operator must compare it.
+	// TrustedAtFirst is the digest of a root of trust that this import pinned. An operator must compare it with the
+	// digest of the fleet's root.
 	TrustedAtFirst digest.Digest `json:"trustedAtFirst,omitempty"`
 	// Written is the number of written blobs and manifests. Known is the number of those that already existed.
 	Written int `json:"written"`
@@ -101,9 +102,9 @@ type accepted struct {
 	// runtime.
 	made bundle.CarriedPredicate
 	kept map[string]bool
-	// contents are the contents of the bundles.
+	// contents are the bundles' contents that are in the file.
 	contents []ocispec.Descriptor
-	// imageBlobs are the blobs of each image in the file, each before its referrers.
+	// imageBlobs are the blobs of each image in the file. Each blob is listed before the manifests that refer to it.
 	imageBlobs map[string][]ocispec.Descriptor
 }
 
@@ -269,13 +270,12 @@ func (i Importer) last(
 	}
 	verified, err := bundle.Adopt(fetched, runtime, root, i.Root)
 	if err != nil {
-		return bundle.Accepted{}, nil //nolint:nilerr // see above
+		return bundle.Accepted{}, nil //nolint:nilerr // not signed by a publisher of this fleet
 	}
 	return verified.Accepted, nil
 }
 
-// want is a content of a bundle. An import requires needed content, and imports other content only if the file contains
-// it.
+// want is a content that a bundle refers to. If needed is false, the import succeeds without the content.
 type want struct {
 	content bundle.Content
 	what    string

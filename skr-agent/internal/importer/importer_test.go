@@ -244,7 +244,7 @@ func TestRefusedFileWritesNothing(t *testing.T) {
 		"runtime ID with a path": {
 			repacked(func(l *airgap.Layout) { l.References[0].Name = "runtimes/../x:desired" }), refusal.Malformed, nil,
 		},
-		"image without a list": {repacked(func(l *airgap.Layout) {
+		"image without an image list": {repacked(func(l *airgap.Layout) {
 			l.Items = append(l.Items, airgap.InMemory(image))
 			l.References = append(l.References, airgap.Reference{
 				Name: "images/docker.io/library/nginx:1", Descriptor: image.Descriptor,

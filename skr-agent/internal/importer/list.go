@@ -24,7 +24,7 @@ func (i Importer) judgeList(
 	for _, b := range found.bundles {
 		predicate := b.Statement.Predicate
 		with = append(with, bundle.CarriedBundle{Runtime: predicate.Audience.Runtime, Digest: b.Digest})
-		if predicate.IssuedAt.After(now) { // the clock is behind
+		if predicate.IssuedAt.After(now) { // the local clock is behind the publisher's
 			now = predicate.IssuedAt
 		}
 		before, err := i.lastList(ctx, root, bundle.CarriedLastTag(predicate.Audience.Runtime))
@@ -85,7 +85,7 @@ func (i Importer) findNewerImages(ctx context.Context, root trust.Root, found *a
 	return nil
 }
 
-// compareLists records the moving images that are in newer imported lists.
+// compareLists adds to found.kept each image in moving that is also in a newer imported list.
 func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[string]bool, found *accepted) error {
 	target, err := i.reading(ctx, bundle.CarriedRepository)
 	if err != nil || target == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// missingBlobs collects blobs that are not in the file and not at the target. They are missing if an earlier file was
-// not imported.
+// missingBlobs collects blobs that are not in the file and not at the target, usually because an earlier file was not
+// imported.
 type missingBlobs struct{ lines []string }
 
 const maxMissingLines = 20
@@ -28,7 +28,8 @@ func (l *missingBlobs) add(
 	l.lines = append(l.lines, line)
 }
 
-// history describes the bundle at the target, and the predecessor of the imported bundle if it differs.
+// history describes the bundle at the target. If that is not the predecessor of the imported bundle, it also describes
+// the predecessor.
 func history(previous *bundle.Position, last bundle.Accepted) string {
 	there := "the target has no bundle"
 	if last.Sequence > 0 {
@@ -40,7 +41,7 @@ func history(previous *bundle.Position, last bundle.Accepted) string {
 	return fmt.Sprintf(" (%s, but the predecessor of this bundle is %d)", there, previous.Sequence)
 }
 
-// refusal returns nil if no blob is missing.
+// refusal returns an error that lists the missing blobs, or nil if no blob is missing.
 func (l *missingBlobs) refusal() error {
 	if len(l.lines) == 0 {
 		return nil

@@ -121,7 +121,7 @@ func (w *writing) roots(ctx context.Context, j accepted) error {
 	for _, version := range j.roots {
 		tag := bundle.RootTag(version)
 		if _, err := store.Head(ctx, to, tag); err == nil {
-			w.outcome.Known++ // a version of the root never changes
+			w.outcome.Known++ // exists at the target, and the content of a version never changes
 			continue
 		}
 		fetched, err := store.Fetch(ctx, from, tag)

@@ -110,10 +110,11 @@ type reader struct {
 	statement bundle.Statement
 	documents map[digest.Digest][]byte
 	absent    []Missing
-	cause     error // the error of the first absent document
+	cause     error // the error of the first document that the source does not have
 }
 
-// read stores a document, or records that the document is missing. It returns all errors except store.ErrNotFound.
+// read reads a document and stores it in r, or records that the source does not have it. It returns all errors except
+// store.ErrNotFound.
 func (r *reader) read(d ocispec.Descriptor, what string, read func() ([]byte, error)) error {
 	if r.documents[d.Digest] != nil ||
 		slices.ContainsFunc(r.absent, func(m Missing) bool { return m.Descriptor.Digest == d.Digest }) {

@@ -16,7 +16,7 @@ const jobsStay = "a check run does not start Jobs"
 type once struct {
 	target  Target
 	started bool
-	// result is complete once its Measured is set.
+	// result is the result of the run. The run is complete once result.Measured is set.
 	result bundle.ReportedCheckRun
 }
 

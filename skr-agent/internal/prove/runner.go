@@ -37,9 +37,9 @@ type Target struct {
 	// Namespaces are the namespaces of the module's objects.
 	Namespaces  []string
 	Definitions []checks.Definition
-	// CheckFor is the duration of the checks after the module became ready.
+	// CheckFor is the time for which the checks are measured after the module becomes ready.
 	CheckFor time.Duration
-	// Installed is true if the module runs in this version. Ready is true if it is also ready.
+	// Installed is true if the runtime runs this version of the module. Ready is true if the module is also ready.
 	Installed, Ready bool
 }
 
@@ -154,7 +154,7 @@ func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
 			})
 		}
 	}
-	_ = group.Wait() // no function returns an error
+	_ = group.Wait() // the functions of the group return no errors
 }
 
 // Results returns the results of a module's checks in a version, sorted by name. It returns nil if the module has not
@@ -169,8 +169,8 @@ func (r *Runner) Results(name, version string) []bundle.ReportedCheck {
 	return checks.Reported(m.States)
 }
 
-// Unsaved returns all records, and whether to save them. Records must be saved if a result, row or value changed since
-// the last save, or if counts changed and saveInterval has passed.
+// Unsaved returns all records, and whether to save them. Records must be saved if they differ from the last save in
+// more than counts, or if counts changed and saveInterval has passed.
 func (r *Runner) Unsaved() ([]checks.Record, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

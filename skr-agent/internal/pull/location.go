@@ -32,8 +32,8 @@ const (
 	skipOther = 10 * time.Minute
 )
 
-// savedLocation is the location in use in the saved state. It applies only while the configured location is Installed.
-// An operator who enrolls the runtime again with another location overrides it.
+// savedLocation is the location in use in the saved state. It applies only while the configured location equals
+// Installed. An operator who enrolls the runtime again with another location overrides it.
 type savedLocation struct {
 	Installed string `json:"installed"`
 	Used      string `json:"used"`

@@ -121,8 +121,8 @@ func (p *Puller) Clock() time.Time {
 	return p.accepted.NewestTime
 }
 
-// Restore restores the saved bundle of this agent before a restart, or of the previous leader. It verifies the bundle
-// again, because cluster users can edit Secrets. It returns an error if the saved state is damaged.
+// Restore restores the last accepted bundle after a restart or a change of the leader. It verifies the bundle again,
+// because cluster users can edit Secrets. It returns an error if the saved state is damaged.
 func (p *Puller) Restore(ctx context.Context) error {
 	secret, err := p.saved(ctx)
 	if err != nil {
@@ -261,8 +261,9 @@ func (p *Puller) judge(ctx context.Context, repository store.Reader, fetched bun
 	return intake.Open(ctx, intake.Source{Documents: repository, Proof: p.proof}, fetched, trusted, p.Now())
 }
 
-// installed returns the installed versions by module. These are the versions of the last accepted bundle and of
-// Manifests. A Manifest can be from an offer, or from an accepted bundle whose stored copy was lost.
+// installed returns the installed versions by module. These are the versions in the last accepted bundle and in
+// Manifests. Manifests are needed too: their versions can be from an offer, or from an accepted bundle whose stored
+// copy was lost.
 func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
 	var manifests v1beta2.ManifestList
 	err := p.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace))
@@ -348,8 +349,8 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	return p.Store.Add(ctx, c.Digest, data)
 }
 
-// Needed returns the digests of the documents and contents that the last accepted bundle and a state with selected
-// offers need.
+// Needed returns the digests of the documents and contents of the last accepted bundle. It adds the contents of chosen,
+// which includes the offers that the runtime chose.
 func (p *Puller) Needed(chosen bundle.DesiredState) map[digest.Digest]bool {
 	needed := map[digest.Digest]bool{}
 	if p.current == nil {

@@ -30,8 +30,8 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 }
 
 // followRoot reads newer versions of the root of trust from the registry, verifies each with its predecessor, and
-// stores the newest. It reports an invalid version as refused, and continues with the previous one. An error would not
-// be safer, because the owner of a registry can also hide new versions.
+// stores the newest. It reports an invalid version as refused, and continues with the previous one. Stopping with an
+// error would not protect the runtime more, because the owner of the registry can also hide new versions.
 func (p *Puller) followRoot(ctx context.Context) error {
 	before := p.Trust.Root
 	newest, refused, at, err := store.FollowRoot(ctx, p.location.used, p.Trust.Root)

@@ -78,7 +78,7 @@ func (n *narrow) Create(ctx context.Context, o client.Object, opts ...client.Cre
 	return n.Client.Create(ctx, o, opts...)
 }
 
-func TestTightQuotaIsUsedForCompleteContents(t *testing.T) {
+func TestContentsAreStoredCompletelyUnderATightQuota(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.publish()

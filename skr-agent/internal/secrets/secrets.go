@@ -36,8 +36,8 @@ type Keeper struct {
 // Recipient returns the age recipient for the runtime's Secrets.
 func (k *Keeper) Recipient() string { return k.Identity.Recipient().String() }
 
-// Keep writes the sealed Secrets into the runtime, and returns the outcome. If again is false, it is a no-op after it
-// wrote the same revision without a problem. If sealed is nil, all Secrets stay.
+// Keep writes the sealed Secrets into the runtime, and returns the outcome. If again is false and the same revision was
+// already written without a problem, Keep does not write. If sealed is nil, all Secrets stay.
 func (k *Keeper) Keep(ctx context.Context, sealed *bundle.Sealed, again bool) *bundle.ReportedSecrets {
 	if sealed == nil {
 		k.last = nil

@@ -50,7 +50,7 @@ func written(change func(*corev1.Secret)) *corev1.Secret {
 	return s
 }
 
-func TestChangeDependsOnOwnerAndContent(t *testing.T) {
+func TestSecretChangeDependsOnOwnerAndContent(t *testing.T) {
 	for name, c := range map[string]struct {
 		have *corev1.Secret
 		want string

@@ -16,7 +16,7 @@ import (
 
 // Inherit adds the objects that lifecycle-manager installed to the inventory of a Manifest. It does so once for each
 // list of inherited objects, so an object that was deleted afterwards is not added again. The installer does not
-// reconcile the Manifest in the meantime.
+// reconcile the Manifest until Inherit is complete.
 //
 // Inherit can be interrupted at any point and called again. Its last write records the list in an annotation and lets
 // the installer continue.
@@ -33,7 +33,7 @@ func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherit
 	if manifest.Status.State == "" {
 		manifest.Status.State = v1beta2.StateProcessing
 	}
-	// The lock keeps an inventory that is newer than the cached copy from being overwritten.
+	// The optimistic lock prevents the patch from overwriting an inventory that is newer than the cached copy.
 	if err := w.Client.Status().
 		Patch(ctx, manifest, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("add inherited objects to the inventory of Manifest %s/%s: %w", namespace, manifest.Name, err)
@@ -58,7 +58,7 @@ func inheritedDigest(inherited []bundle.ObjectRef) string {
 	}
 	text, err := json.Marshal(inherited)
 	if err != nil {
-		return "" // plain data always encodes
+		return "" // cannot happen, because structs of strings always encode
 	}
 	return digest.FromBytes(text).String()
 }

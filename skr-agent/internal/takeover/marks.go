@@ -14,12 +14,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// MadeDefaultCR reports whether lifecycle-manager created a default CR without a module's mark. Early versions of
-// lifecycle-manager set a label on the CR.
+// MadeDefaultCR reports whether lifecycle-manager created a default CR. Lifecycle-manager does not mark default CRs, so
+// only the label of its early versions or its field manager shows this.
 func MadeDefaultCR(o *metav1.PartialObjectMetadata) bool { return isKymas(o) || createdByKyma(o) }
 
-// createdByKyma reports whether lifecycle-manager created a default CR. Only the field manager shows this. The API
-// server records the operation Update for a create request.
+// createdByKyma reports whether managedFields shows that lifecycle-manager created a default CR. The API server records
+// a create request with the operation Update.
 //
 // Source: lifecycle-manager c5b83f1b, internal/manifest/modulecr.
 func createdByKyma(o *metav1.PartialObjectMetadata) bool {
@@ -82,7 +82,7 @@ func Installed(o *metav1.PartialObjectMetadata, namespace string, marks []string
 	return slices.ContainsFunc(
 		[]string{o.Annotations[v1beta2.AnnotationOwnedByDeprecated], o.Annotations[v1beta2.AnnotationOwnedBy]},
 		func(mark string) bool {
-			// Newer versions remove dashes from the end of a truncated name.
+			// Newer versions of lifecycle-manager remove dashes from the end of a truncated name.
 			return mark != "" && slices.ContainsFunc(marks, func(own string) bool {
 				return mark == own || mark == strings.TrimRight(own, "-")
 			})

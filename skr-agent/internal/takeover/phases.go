@@ -18,7 +18,7 @@ import (
 
 const namespace = v1beta2.RuntimeNamespace
 
-// all is the object name in a failure to list a kind.
+// all is the object name in the Failure for a kind that could not be listed.
 const all = "*"
 
 // Phases runs the takeover phases and records the completed steps. It must be used from one goroutine.
@@ -33,8 +33,8 @@ type Phases struct {
 type Writer struct {
 	// Client may read from a cache; Uncached does not.
 	Client, Uncached client.Client
-	// Try calls write for an object, unless its last failure is within the backoff. Failing reports whether a write for
-	// the bundle failed.
+	// Try calls write for an object. It skips the call while the backoff after the last failed write is running.
+	// Failing reports whether a write for the bundle failed.
 	Try     func(kind, name, module string, write func() error)
 	Failing func() bool
 	Patch   func(ctx context.Context, before, after client.Object, kind string) error
@@ -63,7 +63,7 @@ func (p *Phases) Run(ctx context.Context, b *bundle.Bundle, w Writer) {
 	}
 }
 
-// clean removes lifecycle-manager's leftovers from the runtime, and its marks from the runtime's Kyma.
+// clean removes lifecycle-manager's leftovers from the runtime, and lifecycle-manager's marks from the runtime's Kyma.
 func (p *Phases) clean(ctx context.Context, w Writer) {
 	for _, leftover := range Leftovers {
 		w.Try(leftover.Kind, leftover.Name, "", func() error { return p.removeLeftover(ctx, w, leftover) })

@@ -16,7 +16,7 @@ type Facts struct {
 	// Bundle is the last accepted bundle, or nil.
 	Bundle    *bundle.Bundle
 	Manifests []v1beta2.Manifest
-	// PhaseDone and Removed are from Phases.
+	// PhaseDone and Removed are the values of Phases.Done and Phases.Removed.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
 	// Unstaged contains the error of each module whose content is missing.
@@ -90,8 +90,8 @@ func Forget(status *v1beta2.KymaStatus, b *bundle.Bundle) {
 	}
 }
 
-// adopted returns the modules that were applied completely with their inherited objects, and why the first other module
-// is not adopted.
+// adopted returns the modules that were applied completely with their inherited objects. If modules are missing, why is
+// the reason for the first of them.
 func adopted(facts Facts) (modules []string, why string) {
 	for _, want := range facts.Bundle.State.All() {
 		if len(want.Inherited) == 0 {

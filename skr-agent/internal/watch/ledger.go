@@ -35,7 +35,7 @@ func (l *ledger) changed(o object) {
 	l.recent = append(l.recent, o)
 }
 
-// pending reports whether changes are missing in reported.
+// pending reports whether the watch has changes that are not in reported yet.
 func (l *ledger) pending() bool {
 	return l.changes != l.reported.Changes || l.trouble != l.reported.Trouble
 }
@@ -45,8 +45,8 @@ func (l *ledger) reportDelay(now time.Time) time.Duration {
 	return max(0, l.reportedAt.Add(spacing).Sub(now))
 }
 
-// include adds pending changes to reported. since is the sequence from which reports contain them: higher than all
-// previous sequences and not higher than the next one.
+// include adds pending changes to reported. All reports with a sequence of at least since contain them. since must be
+// higher than the sequences of all previous reports, and not higher than the sequence of the next report.
 func (l *ledger) include(since int64, now time.Time) {
 	if !l.pending() || l.reportDelay(now) > 0 {
 		return

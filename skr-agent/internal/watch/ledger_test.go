@@ -54,7 +54,7 @@ func TestLedgerReportsEachChangeOnce(t *testing.T) {
 	}
 }
 
-func TestLedgerReportsStartAndEndOfTrouble(t *testing.T) {
+func TestLedgerReportsWhenAWatchFailsAndRecovers(t *testing.T) {
 	var l ledger
 	l.trouble = "forbidden"
 	l.include(10, noon)

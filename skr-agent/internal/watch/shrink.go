@@ -59,7 +59,7 @@ func statusPrint(o *unstructured.Unstructured) (string, error) {
 		return "", nil
 	}
 	sum := fnv.New128a()
-	if err := json.NewEncoder(sum).Encode(status); err != nil { // map keys are sorted
+	if err := json.NewEncoder(sum).Encode(status); err != nil { // Encode sorts map keys
 		return "", err
 	}
 	return base64.RawStdEncoding.EncodeToString(sum.Sum(nil)), nil

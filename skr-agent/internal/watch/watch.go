@@ -101,8 +101,8 @@ func same(a, b bundle.Watcher) bool {
 }
 
 // Report returns the reported changes of all watches, sorted by name. The result changes only if objects change. since
-// is higher than the sequences of all previous reports, and not higher than the next one. wait is the time until
-// pending changes are included, 0 if none are pending.
+// must be higher than the sequences of all previous reports, and not higher than the sequence of the next report. wait
+// is the time until pending changes are included, 0 if none are pending.
 func (w *Watches) Report(since int64, now time.Time) (reported []bundle.ReportedWatch, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -230,7 +230,8 @@ func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, er
 	}
 }
 
-// note calls write if the watch is running, and starts a round of the agent if write made a change pending.
+// note calls write, which records a change, if the watch is running. It starts a round of the agent if write makes
+// changes pending.
 func (w *Watches) note(one *watch, write func()) {
 	w.mu.Lock()
 	if w.running[one.Name] != one || one.full {

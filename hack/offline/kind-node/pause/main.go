@@ -1,4 +1,4 @@
-// Command pause holds a pod's namespaces and reaps zombies, like registry.k8s.io/pause.
+// Command pause keeps a Pod's Linux namespaces open and reaps zombie processes, like registry.k8s.io/pause.
 package main
 
 import (

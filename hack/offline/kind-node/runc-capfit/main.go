@@ -52,7 +52,7 @@ func run(args []string) error {
 	return syscall.Exec(runc, append([]string{"runc"}, args...), os.Environ())
 }
 
-// boundingSet returns the capabilities that a process can hold.
+// boundingSet returns the capabilities in the bounding set of a process.
 //
 // Source: proc_pid_status(5), CapBnd.
 func boundingSet(status []byte) (map[string]bool, error) {
@@ -100,7 +100,8 @@ func option(args []string, long, short string) string {
 	return ""
 }
 
-// fit removes unavailable capabilities from a runtime configuration, or from the process of an exec.
+// fit removes unavailable capabilities from the file of a runc command: a container's config.json, or the process of
+// `runc exec`.
 func fit(file string, held map[string]bool) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -117,7 +118,7 @@ func fit(file string, held map[string]bool) error {
 func fitted(data []byte, held map[string]bool) ([]byte, error) {
 	var config map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber() // numbers above 2^53 must not change
+	decoder.UseNumber() // keeps integers above 2^53 exact
 	if err := decoder.Decode(&config); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// Package takeover replaces the agent's part of a takeover.
+// Package takeover contains stubs for the agent's package takeover. A test builds the agent with them.
 package takeover
 
 import (

@@ -1,4 +1,4 @@
-// Package command replaces the command of takeovers.
+// Package command contains stubs for the publisher's package takeover/command. A test builds the publisher with them.
 package command
 
 import (

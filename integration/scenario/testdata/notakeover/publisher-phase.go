@@ -1,4 +1,4 @@
-// Package phase replaces the takeover's part in requests and statuses.
+// Package phase contains stubs for the publisher's package takeover/phase. A test builds the publisher with them.
 package phase
 
 import (

@@ -1,4 +1,4 @@
-// Package takeover replaces the takeover's part in the control plane.
+// Package takeover contains stubs for the publisher's package takeover. A test builds the publisher with them.
 package takeover
 
 import (

@@ -196,7 +196,7 @@ func TestUnsignedComponentsAreRefused(t *testing.T) {
 			"", []ocm.Descriptor{signed(t, with(module("keda"), image(nil)), "release", key)},
 			`resource "operator" has no digest`,
 		},
-		"referenced component as signed": {
+		"referenced component matches its digest": {
 			"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key), part}, "",
 		},
 		"referenced component changed": {
@@ -211,7 +211,7 @@ func TestUnsignedComponentsAreRefused(t *testing.T) {
 			"- {components: other.io/*, required: true}", []ocm.Descriptor{signed(t, module("keda"), "release", key)},
 			"no rule of the signature policy matches the component",
 		},
-		"component that need not be signed": {
+		"component that requires no signature": {
 			`- {components: "*", required: false}`, []ocm.Descriptor{module("keda")}, "",
 		},
 		"signature without a configured key": {

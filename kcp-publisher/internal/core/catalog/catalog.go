@@ -29,12 +29,12 @@ type Snapshot struct {
 	metas     map[string]*offer // by module name
 	templates []*template       // sorted by namespace and name
 	byModule  map[string][]*template
-	// called finds templates for modules without a ModuleReleaseMeta. Its keys are each template's module label, name,
-	// namespace/name, and component name.
-	called map[string][]*template
-	// selected contains the label keys that any kymaSelector uses.
+	// byAnyName maps each template's module label, name, namespace/name and component name to the template. Lookups of
+	// modules without a ModuleReleaseMeta use it.
+	byAnyName map[string][]*template
+	// selected contains all label keys that occur in a kymaSelector.
 	selected map[string]bool
-	// values contains the names of runtime values that any template uses.
+	// values contains the names of all runtime values that templates use.
 	values map[string]bool
 	// restricted lists the modules that are hidden from all Kymas unless a kymaSelector selects them.
 	restricted []string
@@ -46,8 +46,8 @@ type Snapshot struct {
 type offer struct {
 	meta     v1beta2.ModuleReleaseMeta
 	selector labels.Selector
-	// broken is the reason why it is unknown which Kymas can use the module, or nil. If set, no Kyma can add the
-	// module, and Kymas that have the module keep it.
+	// broken is an error in the ModuleReleaseMeta, such as an invalid kymaSelector, or nil. If it is set, no Kyma can
+	// add the module, and Kymas that have the module keep it.
 	broken   error
 	entry    bundle.CatalogEntry
 	size     int   // bytes of the encoded entry
@@ -80,8 +80,8 @@ type Choice struct {
 	// NamesItself is true if the inline descriptor is the only source of the component name.
 	NamesItself bool
 	Mandatory   bool
-	// Err is the reason why no version of a mandatory module can be installed. If set, only Module and Mandatory are
-	// set as well.
+	// Err is the reason why no version of a mandatory module can be installed. If it is set, all other fields except
+	// Module and Mandatory are empty.
 	Err error
 }
 
@@ -91,10 +91,10 @@ func New(
 	templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string,
 ) (*Snapshot, error) {
 	s := &Snapshot{restricted: restricted, metas: map[string]*offer{}, byModule: map[string][]*template{},
-		called: map[string][]*template{}, selected: map[string]bool{}, values: map[string]bool{}}
+		byAnyName: map[string][]*template{}, selected: map[string]bool{}, values: map[string]bool{}}
 	for i := range metas {
 		if !metas[i].DeletionTimestamp.IsZero() {
-			continue // a deleted object exists until its finalizers are removed
+			continue // skip objects that only wait for their finalizers
 		}
 		o, err := newOffer(metas[i], slices.Contains(restricted, metas[i].Spec.ModuleName))
 		if err != nil {
@@ -132,14 +132,14 @@ func New(
 		slices.Sort(names)
 		for _, name := range slices.Compact(names) {
 			if name != "" {
-				s.called[name] = append(s.called[name], t)
+				s.byAnyName[name] = append(s.byAnyName[name], t)
 			}
 		}
 		if err := encoder.Encode(t.entry); err != nil {
 			return nil, err
 		}
-		used, _ := bundle.ParseUsedValues(
-			t.Annotations[v1beta2.AnnotationUsesValues]) // package resolve reports an invalid list
+		// Ignore the error here: package resolve reports an invalid annotation to the Kymas that use the template.
+		used, _ := bundle.ParseUsedValues(t.Annotations[v1beta2.AnnotationUsesValues])
 		for _, name := range used {
 			s.values[name] = true
 		}
@@ -266,7 +266,7 @@ func (s *Snapshot) DefinedValues(values bundle.Values) []string {
 func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	found := make(map[string]v1beta2.PartialMeta, len(names))
 	for _, name := range names {
-		for _, t := range s.called[name] {
+		for _, t := range s.byAnyName[name] {
 			if t.Name == name {
 				found[name] = v1beta2.PartialMeta{Name: name, Namespace: t.Namespace, Generation: t.Generation}
 			}
@@ -275,8 +275,8 @@ func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	return found
 }
 
-// Relevant returns the labels of a Kyma that can affect its modules. Two Kymas with equal relevant labels see equal
-// modules.
+// Relevant returns the labels of a Kyma that can affect which modules it can use. Two Kymas with equal relevant labels
+// see the same modules.
 func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
 	relevant := map[string]string{}
 	for key, value := range kyma {

@@ -10,7 +10,7 @@ import (
 )
 
 // disclosing returns a finding if a field of an encoded entry appears to contain a secret and publicFields does not
-// list the field. The second error is a failure to decode the entry.
+// list the field. problem is set if the entry cannot be decoded.
 func disclosing(object string, data []byte, publicFields string) (finding, problem error) {
 	var fields map[string]any
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -26,8 +26,8 @@ func disclosing(object string, data []byte, publicFields string) (finding, probl
 		{"annotations", "metadata.annotations"}, {"spec", "spec"}} {
 		if found, ok := disclosure.Find(fields[part.key], part.at, public); ok {
 			return fmt.Errorf(
-				"%s %v: move it to a Secret in the runtime and reference that, or list the field in annotation %s if "+
-					"it is not a secret",
+				"%s %v: move it to a Secret in the runtime and reference the Secret, or list the field in annotation "+
+					"%s if it is not a secret",
 				object, found, v1beta2.AnnotationPublicFields), nil
 		}
 	}

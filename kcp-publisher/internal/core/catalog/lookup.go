@@ -26,7 +26,7 @@ func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, erro
 
 // Has reports whether the catalog has a module with that name, even if it is hidden from some Kymas.
 func (s *Snapshot) Has(module string) bool {
-	return s.metas[module] != nil || len(s.called[module]) > 0
+	return s.metas[module] != nil || len(s.byAnyName[module]) > 0
 }
 
 // HasVersion reports whether the catalog has a template of that module version, even if it is hidden from some Kymas.
@@ -108,7 +108,7 @@ func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 		return choice, err
 	}
 	var found []*template
-	for _, t := range s.called[module] {
+	for _, t := range s.byAnyName[module] {
 		if t.version == version {
 			found = append(found, t)
 		}
@@ -212,7 +212,7 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 // lookupOlder looks up a module without a ModuleReleaseMeta. It never returns a hiddenError, which would remove the
 // module from runtimes, because the ModuleReleaseMeta may only be missing while an operator recreates it.
 func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice, error) {
-	named := s.called[module]
+	named := s.byAnyName[module]
 	var found []*template
 	for _, t := range named {
 		if t.Spec.Channel == channel {

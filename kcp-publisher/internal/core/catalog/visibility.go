@@ -12,8 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Hidden reports whether a lookup failed because labels or a selector hide the module from the Kyma. An operator
-// decides this, unlike a missing or invalid template, so an installed module must be removed.
+// Hidden reports whether a lookup failed because labels or a selector hide the module from the Kyma. An installed
+// module is then removed, because an operator hides a module deliberately. After other errors, such as a missing
+// template, the module stays installed.
 //
 // Source: lifecycle-manager, pkg/module/sync, "Due to module template visibility change, some module previously
 // deployed should be removed".
@@ -67,7 +68,7 @@ func (s *Snapshot) templatesOf(module, version string) []*template {
 	if len(found) > 0 {
 		return found
 	}
-	for _, t := range s.called[module+"-"+version] {
+	for _, t := range s.byAnyName[module+"-"+version] {
 		if t.Name == module+"-"+version {
 			found = append(found, t)
 		}
@@ -81,9 +82,9 @@ func (s *Snapshot) templatesOf(module, version string) []*template {
 // Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and FilterAllowedModuleTemplates. Templates
 // of modules without a ModuleReleaseMeta are included if Kymas can request them by spec.channel.
 //
-// held returns the version to show for a channel whose current version a rollout holds back from the runtime, or empty
-// for other channels. If that version no longer has a template, the channel is shown with its current version, because
-// the channel would otherwise disappear.
+// A rollout can hold back the current version of a channel from the runtime. For such a channel, held returns the older
+// version to show; for other channels, it returns an empty string. If the older version no longer has a template,
+// Visible shows the current version instead of omitting the channel.
 //
 // If the entries exceed the size limit of a document, the largest entries are omitted.
 func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) string) bundle.Catalog {
@@ -138,7 +139,7 @@ func largestThatFits(metas, templates []sizedEntry) int {
 	total = 0
 	for _, size := range sizes {
 		if total += size; total > catalogBytes {
-			return size - len(",") - 1 // entries of equal size are all included or all omitted
+			return size - len(",") - 1 // one byte less, so all entries of this size are omitted
 		}
 	}
 	return bundle.MaxDocumentBytes
@@ -154,8 +155,9 @@ func upTo(most int, entries []sizedEntry) []bundle.CatalogEntry {
 	return fitting
 }
 
-// channels returns the channels of a module that a Kyma with these labels can use, if may returns true for a template
-// of the channel's version. For a channel that a rollout holds back, held returns the version to use instead.
+// channels returns the channels of a module that a Kyma with these labels can use. It omits a channel if may returns
+// false for all templates of its version. If a rollout holds back a channel's current version, held returns the version
+// to use instead.
 func (s *Snapshot) channels(
 	o *offer, kyma labels.Set, held func(module, channel string) string, may func(*template) bool,
 ) []v1beta2.ChannelVersion {

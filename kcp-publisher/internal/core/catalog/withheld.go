@@ -44,8 +44,8 @@ func (s *Snapshot) Withheld() []Withheld {
 	return all
 }
 
-// CheckTemplate returns an error if bundles would have to omit the ModuleTemplate. Admission webhooks call it before
-// the template is stored.
+// CheckTemplate returns an error if agents would refuse the catalog entry of the ModuleTemplate. Admission webhooks
+// call it before the template is stored.
 func CheckTemplate(object *v1beta2.ModuleTemplate) error {
 	spec := object.Spec
 	if len(spec.Descriptor.Raw) == 0 {
@@ -62,8 +62,8 @@ func CheckTemplate(object *v1beta2.ModuleTemplate) error {
 	return bundle.CheckCatalogEntry(data)
 }
 
-// inspect returns an entry's size, and an error if bundles must omit the entry because agents would refuse it or
-// because it appears to contain a secret.
+// inspect returns the encoded size of an entry. withheld is set if bundles must omit the entry, because agents would
+// refuse it or because it appears to contain a secret. problem is set if the entry cannot be encoded or decoded.
 func inspect(object string, e bundle.CatalogEntry) (size int, withheld, problem error) {
 	data, err := json.Marshal(e)
 	if err != nil {

@@ -71,7 +71,7 @@ func step(at, key string) string {
 	return at + "." + key
 }
 
-// filledSecret returns the name of the data field if the object is a Secret with content, or empty.
+// filledSecret returns "data" or "stringData" if the object is a Secret with a value in that field, or empty otherwise.
 func filledSecret(object map[string]any) string {
 	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
 		return ""

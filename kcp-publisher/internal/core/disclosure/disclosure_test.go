@@ -86,7 +86,7 @@ func TestFindDetectsSecretsByFormat(t *testing.T) {
 		"secret as a field name": {
 			map[string]any{ghToken: "x"}, "spec.data appears to contain a token of GitHub as the name of a field",
 		},
-		"secrets in two fields, of which the first by name is reported": {
+		"first of two fields with secrets is reported": {
 			map[string]any{"b": ghToken, "a": privateKey}, "spec.data.a appears to contain",
 		},
 

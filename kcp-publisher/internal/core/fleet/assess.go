@@ -63,7 +63,8 @@ func (r *Runtime) silentSince() *time.Time {
 	return r.LastReport
 }
 
-// sortedRollouts returns the rollouts: active rollouts first, then the most recently started.
+// sortedRollouts converts the rollouts and sorts active ones before finished ones. In each group, the rollout that
+// started last comes first.
 func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 	sorted := make([]Rollout, 0, len(all))
 	for i := range all {
@@ -71,7 +72,7 @@ func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 		status := r.Status
 		status.Message, status.Failures = text(status.Message), slices.Clone(status.Failures)
 		for n := range status.Failures {
-			status.Failures[n].Reason = text(status.Failures[n].Reason) // text from a runtime
+			status.Failures[n].Reason = text(status.Failures[n].Reason) // the runtime reported this text
 		}
 		sorted = append(sorted, Rollout{
 			Name: r.Name, Namespace: r.Namespace, Spec: r.Spec, Status: status,
@@ -94,7 +95,7 @@ func (r *Rollout) startedAt() time.Time {
 	return r.Status.StartedAt.Time
 }
 
-// warnings returns the causes that concern the whole fleet rather than a single runtime.
+// warnings returns the problems that affect the whole fleet rather than a single runtime.
 func warnings(in Input, f Fleet) []Cause {
 	var all []Cause
 	warn := func(situation Situation, message string) {
@@ -128,7 +129,7 @@ func warnings(in Input, f Fleet) []Cause {
 	return all
 }
 
-// blockedTrains returns a cause for each version that is blocked in a promotion train until an operator acts.
+// blockedTrains returns a warning for each version that is blocked in a promotion train until an operator acts.
 func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	var all []Cause
 	for i := range policies {
@@ -147,7 +148,7 @@ func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	return all
 }
 
-// Held returns the fleet-wide cause for publishing that is on hold. why is the reason for the hold.
+// Held returns the warning that publishing to all runtimes is on hold. why is the reason for the hold.
 func Held(why string) Cause {
 	return Cause{Situation: CommitHolds, Message: text(why), Advice: byName[CommitHolds].Advice}
 }

@@ -221,7 +221,7 @@ func TestIncrementalTallyEqualsAssess(t *testing.T) {
 	}
 }
 
-func TestTextOfRuntimesIsBoundedAndPrintable(t *testing.T) {
+func TestTextFromRuntimesIsBoundedAndPrintable(t *testing.T) {
 	hostile := "\x1b[2J\x1b]0;owned\x07\u202e" + strings.Repeat("x", 1<<20)
 	w := newWorld(t)
 	w.reports("keda", "Error", hostile)

@@ -12,10 +12,10 @@ import (
 // fields.
 type source string
 
-// Sources of reasons.
+// Fields of a Kyma's status that contain reasons.
 const (
 	fromPublish source = "publish" // status.runtime.reasons.publish
-	fromSealing source = "secrets" // status.runtime.reasons.secrets, if the publisher could not seal the Secrets
+	fromSealing source = "secrets" // status.runtime.reasons.secrets, if the publisher could not encrypt the Secrets
 	fromReport  source = "report"  // status.runtime.reasons.report
 	fromBundle  source = "bundle"  // status.runtime.reasons.bundle
 	fromProblem source = "problem" // status.runtime.reasons.modules[].problem

@@ -243,7 +243,7 @@ var wayScenes = []scene{
 		"runtime that never reported", func(w *world) { w.never() }, NeverEnrolled, "",
 		"the runtime has never reported", "kcp-publisher enroll r-1",
 	},
-	{"carried runtime that never reported", func(w *world) {
+	{"air-gapped runtime that never reported", func(w *world) {
 		w.never().kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "true"}
 		w.facts.Carried = true
 	}, NeverCarried, "", "never reported", "kcp-publisher export r-1"},
@@ -257,7 +257,7 @@ var wayScenes = []scene{
 	{"silent runtime with a pending bundle", func(w *world) {
 		w.pending(time.Hour).lastReport = noon.Add(-3 * time.Hour)
 	}, SilentRuntime, "", "more than the allowed", ""},
-	{"carried report is too old", func(w *world) {
+	{"report carried by hand is too old", func(w *world) {
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "true"}
 		w.facts.Carried, w.facts.Silence = true, 90*24*time.Hour
 		w.lastReport, w.facts.Report.Time = noon.Add(-100*24*time.Hour), noon.Add(-100*24*time.Hour)

@@ -153,7 +153,7 @@ var runtimeScenes = []scene{
 		"bundle is not applied in time", func(w *world) { w.pending(45 * time.Minute) }, BundleNotTaken, "",
 		"bundle 7", "logs",
 	},
-	{"bundle must be carried to the runtime", func(w *world) {
+	{"bundle must be carried to the runtime by hand", func(w *world) {
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "true"}
 		w.facts.Carried, w.facts.Silence = true, 90*24*time.Hour
 		w.pending(24 * time.Hour)

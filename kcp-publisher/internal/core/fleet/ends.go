@@ -12,15 +12,15 @@ const (
 	// rootWarning is the time before the expiry of the root of trust at which the warning starts. The publisher also
 	// logs the expiry from that time on.
 	rootWarning = 30 * 24 * time.Hour
-	// certificateShare is the divisor of a certificate's validity: the warning starts when only the last third is left.
-	// Agents renew certificates earlier.
+	// certificateShare defines when the warning about an expiring certificate starts: in the last third (1/3) of the
+	// certificate's validity. Agents renew certificates earlier.
 	certificateShare = 3
 	// certificatesNamed is the maximum number of runtimes that a warning about certificates lists by name.
 	certificatesNamed = 3
 )
 
-// RootEnds returns a cause if the root of trust has expired or expires soon. It returns nil if the expiry is later or
-// unknown.
+// RootEnds returns a warning if the root of trust has expired or expires within rootWarning. It returns nil if the
+// expiry is later or unknown.
 func RootEnds(at, now time.Time) *Cause {
 	switch {
 	case at.IsZero() || at.Sub(now) >= rootWarning:

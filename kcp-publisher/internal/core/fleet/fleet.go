@@ -43,14 +43,14 @@ type Fleet struct {
 // Health summarizes the state of a runtime in one word. It is determined by the runtime's cause.
 type Health string
 
-// Healths of a runtime, worst first.
+// Health values of a runtime, worst first.
 const (
 	// Failing runtimes have a problem that does not resolve by itself: a refused bundle, a broken module, a failed
 	// publication.
 	Failing Health = "Failing"
 	// Silent runtimes have reported before, but not within the allowed time.
 	Silent Health = "Silent"
-	// NeverReported runtimes are not enrolled yet, as far as the control plane knows.
+	// NeverReported runtimes have never sent a report that the publisher accepted. Usually no agent is enrolled yet.
 	NeverReported Health = "NeverReported"
 	// Suspended runtimes have a Kyma with the label that suspends publishing. Their status is not updated.
 	Suspended Health = "Suspended"
@@ -63,7 +63,7 @@ const (
 	Healthy Health = "Healthy"
 )
 
-// Healths returns all healths, worst first.
+// Healths returns all values of Health, worst first.
 func Healths() []Health {
 	return []Health{Failing, Silent, NeverReported, Suspended, Deleting, Behind, Healthy}
 }

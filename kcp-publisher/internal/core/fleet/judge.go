@@ -26,8 +26,8 @@ func Judge(kyma *v1beta2.Kyma, rollouts Rollouts, now time.Time) Runtime {
 	return judge(known{kyma: kyma, status: kyma.Status.Modules, now: now, holds: rollouts.holders.Of(kyma)})
 }
 
-// JudgeModule evaluates a runtime like Judge, but only with regard to one module. It returns false if the Kyma's status
-// does not contain the module. Unlike in Judge, the message of a ready module is a cause.
+// JudgeModule evaluates a runtime like Judge, but ignores all modules except one. It returns false if the Kyma's status
+// does not contain that module. If the module is ready but has a message, the result's cause contains the message.
 func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.Time) (Runtime, bool) {
 	at := slices.IndexFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool { return m.Name == module })
 	if at < 0 {
@@ -51,7 +51,7 @@ func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.
 // known contains the facts about a Kyma that the rules evaluate.
 type known struct {
 	kyma *v1beta2.Kyma
-	// status contains the evaluated modules. one is true if a single module was requested.
+	// status contains the evaluated modules. one is true if JudgeModule evaluates a single module.
 	status  []v1beta2.ModuleStatus
 	one     bool
 	carried bool
@@ -64,7 +64,7 @@ type known struct {
 
 func judge(k known) Runtime {
 	kyma := k.kyma
-	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // the Kyma's status reports this error
+	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // ignore the error: the Kyma's status contains it
 	k.readConditions()
 	r := Runtime{
 		ID: line(plan.RuntimeID(kyma)), Namespace: kyma.Namespace, Kyma: kyma.Name, Labels: kyma.Labels,

@@ -17,7 +17,7 @@ var misleading = []string{
 	"account a may not write to the bucket: grant this permission, or remove the objects from the module",
 }
 
-func TestModuleTextDoesNotChangeTheSituation(t *testing.T) {
+func TestModuleMessageDoesNotChangeTheSituation(t *testing.T) {
 	texts := append([]string(nil), misleading...)
 	for _, scenes := range [][]scene{controlPlaneScenes, wayScenes, runtimeScenes} {
 		for _, s := range scenes {
@@ -46,8 +46,8 @@ func TestModuleTextDoesNotChangeTheSituation(t *testing.T) {
 	}
 }
 
-// TestModuleTextDoesNotChangeEarlierSituations checks situations that take precedence over modules.
-func TestModuleTextDoesNotChangeEarlierSituations(t *testing.T) {
+// TestModuleMessageDoesNotChangeEarlierSituations checks situations that take precedence over modules.
+func TestModuleMessageDoesNotChangeEarlierSituations(t *testing.T) {
 	for _, scenes := range [][]scene{controlPlaneScenes, wayScenes} {
 		for _, s := range scenes {
 			if s.situation == ModuleBroken || s.situation == RegistryLost {

@@ -57,7 +57,8 @@ control plane to the runtime. Each runtime has one health:
 ## Reasons
 
 If a condition has several causes, the reason in ` + "`status.runtime.reasons`" + ` determines the situation.
-A reason that is not listed here has the situation of ` + "`Other`" + `. So does a module whose agent reports no reason.
+A reason that is not listed here has the situation of ` + "`Other`" + `. A
+module whose agent reports no reason also has this situation.
 
 | field of status.runtime.reasons | reason | situation |
 |---|---|---|

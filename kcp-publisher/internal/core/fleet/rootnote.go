@@ -36,16 +36,16 @@ func (n RootNote) String() string {
 func ParseRootNote(text string) (RootNote, error) {
 	var n RootNote
 	if len(text) > maxRootNoteBytes {
-		return n, fmt.Errorf("root of trust note: %d bytes, must be at most %d", len(text), maxRootNoteBytes)
+		return n, fmt.Errorf("root of trust annotation has %d bytes, must be at most %d", len(text), maxRootNoteBytes)
 	}
 	if err := json.Unmarshal([]byte(text), &n); err != nil {
-		return RootNote{}, fmt.Errorf("root of trust note: %w", err)
+		return RootNote{}, fmt.Errorf("root of trust annotation: %w", err)
 	}
 	if n.Version < 1 || n.Expires.IsZero() {
-		return RootNote{}, errors.New("root of trust note: version and expiry are required")
+		return RootNote{}, errors.New("root of trust annotation: version and expiry are required")
 	}
 	if n.Fleet != "" && trust.CheckRuntimeID(n.Fleet) != nil {
-		return RootNote{}, errors.New("root of trust note: fleet name is invalid")
+		return RootNote{}, errors.New("root of trust annotation: fleet name is invalid")
 	}
 	return n, nil
 }

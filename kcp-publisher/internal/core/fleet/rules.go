@@ -25,7 +25,7 @@ const (
 	deletedWithin = 25 * time.Hour
 )
 
-// found is the result of a rule that detects its situation.
+// found is the problem that a rule detected.
 type found struct {
 	situation Situation
 	message   string
@@ -320,15 +320,16 @@ func pending(k *known) *found {
 	return &found{situation: BundlePending, message: k.accepted.Message, since: published.Time.Time}
 }
 
-// processing returns the first module that is not ready, and the time since which modules have not been ready.
+// processing returns the first module that is not ready, and the time from which it counts as not ready, or zero if
+// unknown.
 func (k *known) processing() (*v1beta2.ModuleStatus, time.Time) {
 	m := k.firstUnready()
 	if m == nil || k.modules == nil || k.modules.Status == metav1.ConditionTrue {
 		return m, time.Time{}
 	}
 	since := k.modules.LastTransitionTime.Time
-	// The condition may have become False because of another module, so the time starts at the last bundle or
-	// operation.
+	// An earlier problem of another module may have set the condition to False. The time therefore starts no earlier
+	// than the last published bundle and the last operation.
 	if published := k.published(); published != nil && published.Time.After(since) {
 		since = published.Time.Time
 	}

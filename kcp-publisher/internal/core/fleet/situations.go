@@ -24,7 +24,7 @@ const (
 	SecretsNotSealed     Situation = "SecretsNotSealed"
 )
 
-// Situations of modules that do not resolve.
+// Situations of requested modules that the control plane cannot resolve to a version or component.
 const (
 	ModuleUnknown      Situation = "ModuleUnknown"
 	ChannelMissing     Situation = "ChannelMissing"
@@ -43,7 +43,7 @@ const (
 	ValueUndefined     Situation = "ValueUndefined"
 )
 
-// Situations between publishing a bundle and receiving the report.
+// Situations after a bundle was published and before the runtime's report about it was received.
 const (
 	RegistryLost       Situation = "RegistryLost"
 	RegistryTampered   Situation = "RegistryTampered"
@@ -111,7 +111,7 @@ const (
 	CheckFailed Situation = "CheckFailed"
 )
 
-// Situations of deleted Kymas, and of healthy runtimes whose upgrade waits.
+// Situations of Kymas that are being deleted, and of healthy runtimes that wait for an upgrade.
 const (
 	DeletionWaits    Situation = "DeletionWaits"
 	DeletionOverdue  Situation = "DeletionOverdue"

@@ -21,7 +21,7 @@ func text(message string) string {
 	return bundle.Bounded(message, maxTextBytes)
 }
 
-// line is like text, but for names and versions, which must fit on one line.
+// line shortens a name or version to maxLineBytes and removes line breaks and unprintable characters.
 func line(name string) string {
 	if len(name) <= maxLineBytes && isPlain(name) {
 		return name

@@ -20,10 +20,10 @@ type Bundle struct {
 	Sequence  int64     `json:"sequence"`
 	Digest    string    `json:"digest"`
 	Published time.Time `json:"published"`
-	// Commit is the Git commit that the control plane followed, or empty.
+	// Commit is the Git commit from which the control plane was applied when the bundle was built, or empty.
 	Commit string `json:"commit,omitempty"`
-	// Changes lists the first modules with a changed version, and More is the number of other changed modules. Both
-	// fields are unknown if Noted is false.
+	// Changes lists the first modules with a changed version, and More is the number of other changed modules. If Noted
+	// is false, the changes are unknown and these fields are empty.
 	Changes []v1beta2.VersionChange `json:"changes,omitempty"`
 	More    int32                   `json:"more,omitempty"`
 	// Noted is true if the Kyma's status contains the outcome of the bundle.
@@ -183,7 +183,8 @@ func addIdentity(all []Bundle, identity *bundle.BundleIdentity, observed, newest
 	return all
 }
 
-// Why returns the bundle's version changes in one line, or a text that says why none are listed.
+// Why returns the bundle's version changes in one line. If the bundle has none or they were not recorded, the line says
+// so.
 func (b *Bundle) Why() string {
 	var parts []string
 	for _, c := range b.Changes {

@@ -103,14 +103,14 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 		}
 		had, refused := outlook(old, before, now)
 		if refused != nil {
-			had = kept(old) // the publisher skips an invalid Kyma until an operator corrects it
+			had = kept(old) // the publisher publishes no new bundle for an invalid Kyma
 		}
 		gets, err := outlook(next, after, now)
 		switch {
 		case err != nil && refused == nil && !leaves:
 			return f, fmt.Errorf("Kyma %s: %w", name, err)
 		case err != nil:
-			gets = kept(next) // the change does not affect a Kyma that stays invalid
+			gets = kept(next) // the Kyma is invalid before and after the change, so its versions stay
 		}
 		runtime := id(next)
 		switch {

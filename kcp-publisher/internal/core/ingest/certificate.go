@@ -2,9 +2,9 @@ package ingest
 
 import "github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 
-// lastCertificate returns the validity period of the agent's last certificate. If the latest bundle contains no
-// certificate, it returns the recorded period, which warnings need. A bundle contains no certificate if the certificate
-// has expired or the publisher has no enrollment key.
+// lastCertificate returns the validity period of the certificate last issued to the agent, for warnings about its
+// expiry. It returns the period recorded in the status if the latest bundle contains no certificate, because the
+// certificate has expired or the publisher has no enrollment key.
 func lastCertificate(before *v1beta2.RuntimeStatus, published v1beta2.PublishedBundle) *v1beta2.CertificateLife {
 	if published.Certificate == nil && before != nil && before.Published != nil && before.Key != nil {
 		return before.Published.Certificate.DeepCopy()

@@ -15,14 +15,15 @@ const (
 	// maxEarlierInstances limits the recorded earlier agent instances. If two agents use one key, their reports
 	// alternate, so a few instances are enough to detect this.
 	maxEarlierInstances = 4
-	// anonymousWait is the time after which the requests of an agent without an instance are applied, if an agent with
-	// an instance reported before. Agents of older versions report no instance and cannot detect a second agent.
+	// anonymousWait applies to agents of older versions, which report no instance id and cannot detect a second agent.
+	// If an agent with an instance id reported before, the publisher waits this long before it applies the module
+	// requests of such an older agent.
 	anonymousWait = 10 * time.Minute
 )
 
 // reportingAgent returns the record of the reporting agent after the latest report. It detects two agents with one key
-// if one agent reports the other, or if an earlier instance reports again, because a restarted agent has a new
-// instance. The record is reset when the runtime enrolls again.
+// if one agent reports the other, or if an earlier instance id is reported again, because a restarted agent has a new
+// instance id. The record is reset when the runtime enrolls again.
 func reportingAgent(
 	before *v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) *v1beta2.ReportingAgent {

@@ -71,12 +71,12 @@ func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	return status.Runtime.Published.Time.Add(silence)
 }
 
-// applies reports whether the latest report about a module applies to the latest bundle.
+// applies reports whether a module's state in the latest report is also valid for the latest bundle.
 func (f Facts) applies(module string) bool {
 	return current(f) || f.unchanged != nil && !slices.Contains(f.unchanged.Changed, module)
 }
 
-// appliesToAll reports whether the latest report applies to the latest bundle for every module.
+// appliesToAll reports whether the states of all modules in the latest report are also valid for the latest bundle.
 func (f Facts) appliesToAll() bool {
 	return current(f) || f.unchanged != nil && len(f.unchanged.Changed) == 0
 }

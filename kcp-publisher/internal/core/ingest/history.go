@@ -9,8 +9,8 @@ import (
 )
 
 // The status contains a history of the last bundles for operators: when each was published and applied, and the state
-// of its modules. The history alone never causes a status update. It is not signed; only the bundles in the registry
-// prove their signers.
+// of its modules. The history alone never causes a status update. The history is not signed: only a bundle in the
+// registry proves who signed it.
 
 // maxHistory limits the number of bundles in the history of a runtime. maxVersionChanges limits the number of version
 // changes that are recorded for each bundle. A bundle takes about 300 bytes.
@@ -21,7 +21,7 @@ const (
 
 // history returns the updated history of a runtime. before is the previous status, or nil.
 func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Facts) []v1beta2.BundleRecord {
-	all, published := after.Runtime.History, after.Runtime.Published // after is the caller's copy, so it can be changed
+	all, published := after.Runtime.History, after.Runtime.Published
 	if published == nil {
 		return all
 	}
@@ -29,8 +29,8 @@ func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Fact
 	if before != nil {
 		last = before.Published
 	}
-	// A bundle without a record that an older publisher published is not added. Otherwise, the first publisher with a
-	// history would update every status.
+	// Only a new bundle gets a record. If the latest bundle has no record because an older publisher version published
+	// it, the history stays as it is. Otherwise, an upgrade of the publisher would update every status.
 	if last == nil || last.Digest != published.Digest {
 		all = slices.DeleteFunc(all, func(b v1beta2.BundleRecord) bool { return b.Digest == published.Digest })
 		all = append([]v1beta2.BundleRecord{recordOf(last, published)}, all...)

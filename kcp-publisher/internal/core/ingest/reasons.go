@@ -49,8 +49,7 @@ func publishReason(err error) v1beta2.Reason {
 }
 
 // runtimeReason returns the reason that a runtime reports for a module that is in state Error or Warning or waits for a
-// maintenance window. It omits the reasons of other states, because each change of a reason would require a status
-// update.
+// maintenance window. For other modules, it returns empty, so a change of their reason causes no status update.
 func runtimeReason(status v1beta2.ModuleStatus, r bundle.ReportedModule) v1beta2.Reason {
 	switch {
 	case status.State == v1beta2.StateError || status.State == v1beta2.StateWarning:
@@ -61,7 +60,8 @@ func runtimeReason(status v1beta2.ModuleStatus, r bundle.ReportedModule) v1beta2
 	return ""
 }
 
-// problemReason returns the reason why a module is not resolved as requested, or empty if the problem is only a remark.
+// problemReason returns the reason why a module is not resolved as requested. It returns empty for a problem whose
+// state is neither Error nor Warning, because such a problem is only informational.
 func problemReason(p bundle.Problem) v1beta2.Reason {
 	if p.State != v1beta2.StateError && p.State != v1beta2.StateWarning {
 		return ""

@@ -75,7 +75,7 @@ func TestStatusContainsReasonOfEachProblem(t *testing.T) {
 		"refused report": {
 			func(f *Facts) { f.ReportRefused = refusal.New(refusal.Revoked, "x") }, &reasons{Report: "Revoked"},
 		},
-		"request omitted from the report": {
+		"request too large for the report": {
 			func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Requested: 900} }, &reasons{Report: "RequestTruncated"},
 		},
 		"invalid request": {func(f *Facts) {

@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// secrets sets the condition Secrets and its reason. A runtime that never had a Secret does not get the condition.
+// secrets sets the condition Secrets and its reason. The status of a runtime without Secrets does not contain the
+// condition, unless the runtime had Secrets before.
 func secrets(
 	before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
@@ -40,22 +41,22 @@ func secrets(
 	}
 }
 
-// KnownSecrets returns the names of the Secrets that can exist in the runtime: the current Secrets, and earlier Secrets
-// until the runtime reports the bundle that removes them.
+// KnownSecrets returns the names of the Secrets that can exist in the runtime: the Secrets to publish, and earlier
+// Secrets until the runtime reports that it applied the bundle without them.
 func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []string {
 	var known []string
 	for _, s := range have {
 		known = append(known, s.At())
 	}
-	if !carriedOut(facts) {
+	if !secretsApplied(facts) {
 		known = append(known, before...)
 	}
 	slices.Sort(known)
 	return slices.Compact(known)
 }
 
-// carriedOut reports whether the runtime has applied the Secrets of the latest bundle.
-func carriedOut(facts Facts) bool {
+// secretsApplied reports whether the runtime has applied the Secrets of the latest bundle.
+func secretsApplied(facts Facts) bool {
 	if facts.SecretsError != nil || facts.PublishError != nil || facts.Published == nil ||
 		facts.Published.Predicate.Sealed == nil || !current(facts) {
 		return false

@@ -9,9 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestStatusSharesNoMemory exists because clients decode the API server's response into the status that they sent,
-// while other goroutines read the facts from which the status was computed.
-func TestStatusSharesNoMemory(t *testing.T) {
+// TestStatusSharesNoMemoryWithItsInput exists because clients decode the API server's response into the status that
+// they sent, while other goroutines read the facts from which the status was computed.
+func TestStatusSharesNoMemoryWithItsInput(t *testing.T) {
 	s := healthy()
 	s.facts.Published.Predicate.Removals = []string{"old"}
 	s.facts.Report.Kyma = &bundle.ReportedKyma{

@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// SilentStatus returns the status of a runtime while the publisher cannot read its reports. It returns a changed status
-// and true if the runtime has been silent for longer than allowed. unnoted is Facts.UnrecordedUntil. Once the publisher
-// can read reports again, it calls Status instead.
+// SilentStatus returns the status of a runtime while the publisher cannot read its reports. If the last known report is
+// older than the allowed silence, it returns a changed status and true. unnoted has the meaning of
+// Facts.UnrecordedUntil. Once the publisher can read reports again, it calls Status instead.
 func SilentStatus(
 	before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unnoted, now time.Time,
 ) (v1beta2.KymaStatus, bool) {
@@ -44,9 +44,9 @@ func SilentStatus(
 	return after, true
 }
 
-// lastReportTime returns when a report was received. A report with a recorded sequence keeps its recorded time, so a
-// restart or an attacker who replays the report with different bytes cannot renew it. The result is never later than
-// seen, even if a publisher with a fast clock recorded the time.
+// lastReportTime returns when a report was received. If the status already contains the report's sequence, it returns
+// the time in the status. Otherwise, a restart or an attacker who replays the report with different bytes could make an
+// old report look new. The result is never later than seen, even if a publisher with a fast clock recorded the time.
 func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))
@@ -65,7 +65,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// reporting sets the condition Reporting and its reason. It returns true if the reported state is unreliable.
+// reporting sets the condition Reporting and its reason. It returns true if the module states in the last report may no
+// longer be correct.
 func reporting(
 	after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReasons, now time.Time,
 	set func(string, string, string, bool),
@@ -86,13 +87,14 @@ func reporting(
 	last := plan.LastReportTimeOf(*r.Observed, facts.Carried).UTC()
 	state := silence.LastReport{At: last, Possible: facts.UnrecordedUntil}.State(facts.Silence, now)
 	if state == silence.Uncertain {
-		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting) // do not change the condition
+		// Another publisher may have received a newer report, so the condition does not change.
+		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting)
 	}
 	why.Report = requestReason(facts)
 	switch {
 	case state == silence.Silent:
 		why.Report = unreadReason(facts)
-		// The message contains the time of the last report instead of its age, which would change in every reconcile.
+		// The message contains the time of the last report, because its age would change the status in every reconcile.
 		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent,
 			fmt.Sprintf("the last report is from %s, more than the allowed %s ago%s", last.Format(time.RFC3339),
 				facts.Silence, unread(facts)), false)

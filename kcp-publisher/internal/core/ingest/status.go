@@ -63,7 +63,7 @@ type Facts struct {
 	Consistent bool
 
 	// unchanged is the record of the earlier bundle that the report lists as applied. It is nil if the runtime has
-	// applied the latest bundle, or if the differences between the two bundles are not recorded.
+	// applied the latest bundle, or if the differences between the earlier and the latest bundle are not recorded.
 	unchanged *v1beta2.EarlierBundle
 }
 
@@ -109,7 +109,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 	if r.Key != nil {
 		if r.Key.ClusterUID == "" {
-			r.Key.ClusterUID = report.ClusterUID // later reports do not change it until the runtime enrolls again
+			r.Key.ClusterUID = report.ClusterUID // only a new enrollment can change the cluster UID later
 		}
 		if r.Key.Recipient = report.Recipient; bundle.CheckRecipient(report.Recipient) != nil {
 			r.Key.Recipient = ""
@@ -303,8 +303,8 @@ func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, st
 	}
 }
 
-// agent sets the condition Agent to False if the agent rolled back its image. It sets an existing condition to True
-// once a report contains no such problem.
+// agent sets the condition Agent to False if the agent reports a problem with the upgrade of its own image. It sets an
+// existing condition to True once a report contains no such problem.
 func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Report != nil && facts.Report.AgentProblem != "":
@@ -314,8 +314,8 @@ func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, strin
 	}
 }
 
-// features sets the condition Features to False if the bundle omits features that the agent does not support. It sets
-// an existing condition to True otherwise.
+// features sets the condition Features to False if the bundle omits features that the agent does not support.
+// Otherwise, it sets the condition to True if the status already contains the condition.
 func features(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case len(facts.LeftOut) > 0:
@@ -357,7 +357,7 @@ func modules(
 			message = m.Message + "; " + message // the message of the worse state comes first
 		} else if m.Message != "" && facts.Published != nil &&
 			slices.Contains(facts.Published.Predicate.Removals, problem.Module) {
-			message += "; " + m.Message // contains the objects that block the removal
+			message += "; " + m.Message // m.Message lists the objects that block the removal
 		}
 		m.Name, m.Message, m.State = problem.Module, message, worse(m.State, problem.State)
 		m.Channel = cmp.Or(m.Channel, problem.Channel)
@@ -482,7 +482,7 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 	case silent:
 		return worse(state, v1beta2.StateWarning)
 	case facts.refusesBundles():
-		return worse(state, v1beta2.StateWarning) // tampering, or incompatible publisher and agent versions
+		return worse(state, v1beta2.StateWarning) // caused by tampering, or by incompatible versions
 	case trouble(facts) != nil:
 		return worse(state, v1beta2.StateWarning)
 	case len(facts.Removals.Waiting()) > 0:

@@ -136,7 +136,7 @@ func outline(status v1beta2.KymaStatus) string {
 
 const waiting = "waiting for the runtime to report bundle 7"
 
-func TestStatusForFacts(t *testing.T) {
+func TestStatusMatchesBundleAndReport(t *testing.T) {
 	for name, c := range map[string]struct {
 		scene *scene
 		want  []string

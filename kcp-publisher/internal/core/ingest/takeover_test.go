@@ -44,7 +44,7 @@ func TestTakeoverReportAppliesOnlyToLatestBundle(t *testing.T) {
 				Removed: []bundle.ObjectRef{service}}, adopted: []string{"mail"}, done: "clean",
 			removed: []string{"Service kyma-system/skr-webhook"},
 		},
-		"leftovers not removed": {
+		"leftovers of lifecycle-manager not removed": {
 			published: bundle.TakeoverClean,
 			reported:  &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Message: "forbidden"},
 			adopted:   []string{"mail"},

@@ -22,7 +22,8 @@ func synced(after v1beta2.KymaStatus, facts Facts, set func(string, string, stri
 	case t != nil && (t.Reason == v1beta2.ReasonStorageRefused || t.Reason == v1beta2.ReasonPinsUnreadable):
 		set(v1beta2.ConditionSynced, t.Reason, t.Message, false)
 	case t != nil:
-		set(v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, t.Message, false) // t.Reason is not validated
+		// A fixed reason: t.Reason can be arbitrary text from the runtime.
+		set(v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, t.Message, false)
 	case facts.Report != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionSynced) != nil:
 		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "the runtime has written all objects of the bundle", true)
 	}

@@ -35,7 +35,7 @@ type Unread struct {
 	Problem string `json:"problem"`
 }
 
-// use identifies an image of a module version.
+// use is the key of one image in one module version.
 type use struct {
 	reference string
 	module    Module

@@ -94,7 +94,7 @@ const NoBundle = "no bundle with this version was found"
 type Fleet struct {
 	// Images are sorted by reference.
 	Images []Image `json:"images"`
-	// Unknown lists the module versions whose images are unknown, sorted. If empty, the inventory is complete.
+	// Unknown lists the module versions whose images are unknown, sorted. If it is empty, the inventory is complete.
 	Unknown []Unknown `json:"unknown,omitempty"`
 	// Unreported is the number of runtimes that never reported. The inventory does not include them.
 	Unreported int `json:"unreported,omitempty"`
@@ -180,8 +180,8 @@ func matches(text, asked string) bool {
 	return covers(named, wanted)
 }
 
-// covers reports whether an image has the digest of the requested reference or, if the reference has no digest, its
-// tag. It returns true for a reference without a digest or tag.
+// covers reports whether an image has the digest in the wanted reference. If the wanted reference has no digest, covers
+// compares the tags. If it has no tag either, covers returns true.
 func covers(named, wanted reference.Named) bool {
 	if digested, ok := wanted.(reference.Digested); ok {
 		own, has := named.(reference.Digested)

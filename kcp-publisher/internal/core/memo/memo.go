@@ -67,7 +67,7 @@ func (m *Memo[K, V]) Held() (entries, bytes int) {
 	return m.values.held()
 }
 
-// lru contains entries within a limit, in a ring that starts with the most recently used entry.
+// lru is a size-limited list of cache entries. A ring sorts the entries, with the most recently used entry first.
 type lru[K comparable, V any] struct {
 	limit Limit
 	size  func(K, V) int
@@ -80,10 +80,10 @@ type entry[K comparable, V any] struct {
 	key   K
 	value V
 	bytes int
-	// holders is the number of holders of an entry in a Shared.
+	// holders is the number of Holders that reference the entry. Only Shared uses it.
 	holders int
-	// next and previous are nil after the entry was dropped. The value is then zero, because holders can still
-	// reference the entry.
+	// next and previous are nil after the cache dropped the entry. Holders can still reference a dropped entry, so the
+	// cache also clears the value to free its memory.
 	next, previous *entry[K, V]
 }
 

@@ -11,7 +11,7 @@ func length(_ string, value string) int { return len(value) }
 
 func text(bytes int) string { return fmt.Sprintf("%0*d", bytes, 0) }
 
-func TestMemoDropsLeastRecentlyUsed(t *testing.T) {
+func TestMemoDropsLeastRecentlyUsedEntry(t *testing.T) {
 	m := New(Limit{Bytes: 100}, length)
 	for i := range 50 {
 		m.Put(fmt.Sprint("key-", i), text(30))
@@ -28,7 +28,7 @@ func TestMemoDropsLeastRecentlyUsed(t *testing.T) {
 	}
 }
 
-func TestMemoKeepsOnlyValueLargerThanLimit(t *testing.T) {
+func TestMemoKeepsASingleOversizedValue(t *testing.T) {
 	m := New(Limit{Bytes: 100}, length)
 	m.Put("small", text(10))
 	m.Put("large", text(1000))

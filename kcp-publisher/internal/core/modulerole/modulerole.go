@@ -90,9 +90,9 @@ type set struct {
 	own []string
 	// defined contains the kinds that modules define.
 	defined map[schema.GroupKind]definition
-	// content contains all objects of the modules, by namespace.
+	// content contains the group, resource and name of each module object, by namespace of the Role.
 	content map[string][]target
-	// further contains rules besides the permissions on the modules' objects, by namespace.
+	// further contains the agent's other rules by namespace, such as the rule to list its own Pods.
 	further map[string][]rbacv1.PolicyRule
 }
 
@@ -129,7 +129,7 @@ func collect(modules []*unstructured.Unstructured) (*set, error) {
 			s.own = append(s.own, o.GetName())
 		}
 	}
-	// The agent lists webhooks and policies before it labels its namespace. It also lists its own Pods.
+	// The agent lists admission webhooks and policies before it adds labels to its namespace. It also lists its Pods.
 	s.add(
 		"",
 		rule(

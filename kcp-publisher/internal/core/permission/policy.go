@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// refusal is the policy's message for a rejected probe, without the revision of the policy at its end.
+// refusal is the first part of the policy's message for a rejected probe. The message ends with the policy's revision.
 const refusal = "the permissions of Kyma settings are enforced, revision "
 
 var refusalRevision = regexp.MustCompile(regexp.QuoteMeta(refusal) + `(\d+)`)
@@ -162,20 +162,20 @@ subjects: [{kind: Group, name: operators, apiGroup: rbac.authorization.k8s.io}]
 ` + "```" + `
 
 To grant one setting for one Kyma, name the verb and the Kyma in ` + "`resourceNames`" + `. The verb ` +
-		"`*`" + ` on Kymas includes all
-verbs, as for other verbs of Kubernetes: grant authors of Kymas the verbs that they need by name.
+		"`*`" + ` on Kymas includes all of
+these verbs. Grant authors of Kymas each verb that they need by name instead.
 
 ## How it is enforced
 
 A ValidatingAdmissionPolicy of the chart compares each change of a Kyma with the author's verbs. It works without the
 publisher's webhooks, and fails closed. The value ` + "`settingsPolicy.enabled`" + ` of the chart installs it.
 
-A stored Kyma does not prove its author, so the publisher checks the policy by its effect. Before it follows one of
-these settings, it sends the API server a dry run of a change that the policy refuses for every user, and repeats
-this every few minutes. If the API server allows the change, or the policy is older than the publisher, the publisher
-ignores the settings that the table marks as ignored, and emits the Event ` + "`SettingsIgnored`" + ` on the Kyma. ` +
-		`If the
-check fails, the publisher publishes nothing for that Kyma until the check succeeds.
+A stored Kyma does not show who changed it, so the publisher tests whether the API server enforces the policy. Before
+it follows one of these settings, it sends the API server a dry run of a change that the policy refuses for every user,
+and repeats this every few minutes. If the API server allows the change, or the policy is older than the publisher, the
+publisher ignores the settings that the table marks as ignored, and emits the Event ` + "`SettingsIgnored`" + ` on ` +
+		`the Kyma. If
+the check fails, the publisher publishes nothing for that Kyma until the check succeeds.
 
 - Settings that were made before the policy existed stay, and are honored afterwards. Review them first:
   ` + "`kubectl -n kcp-system get kymas -o yaml`" + `.

@@ -19,7 +19,7 @@ import (
 // Place is the part of a Kyma that contains a setting.
 type Place string
 
-// Places of settings in a Kyma.
+// Parts of a Kyma that can contain a setting.
 const (
 	Annotation Place = "annotation"
 	Label      Place = "label"
@@ -38,8 +38,8 @@ type Setting struct {
 	Verb string
 	// Effect describes the effect of the setting in the reference page.
 	Effect string
-	// Honored is the reason why the publisher applies the setting even if the policy is not installed. It is empty if
-	// the publisher then ignores the setting.
+	// Honored is the reason why the publisher applies the setting even if the policy is not installed. If it is empty,
+	// the publisher ignores the setting in a control plane without the policy.
 	Honored string
 }
 

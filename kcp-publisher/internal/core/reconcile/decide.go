@@ -59,9 +59,9 @@ type Result string
 
 // The results of actions.
 const (
-	// Yes: the action succeeded. The known report is the newest, the Kyma is admitted, the bundle is up to date, the
-	// report was fetched, or the bundle was published. The result is also Yes after a failure that concerns only this
-	// runtime, because the status reports such a failure.
+	// Yes: the action succeeded. For AskNewest, Admit and CheckBundle, this means that the known report is the newest,
+	// that the Kyma is admitted, or that the bundle is up to date. FetchReport and Publish also return Yes after a
+	// failure that concerns only this runtime, because the status reports such a failure.
 	Yes Result = "Yes"
 	// No: the check of the action failed, for example because a newer report exists.
 	No Result = "No"
@@ -130,8 +130,8 @@ func (f Facts) mayPoll() bool {
 	return f.View && f.Settled && !f.Requested && !f.Pending && !f.Backoff
 }
 
-// hold decides while the catalog is unknown or inconsistent. After HoldSettles, reports are recorded, silence is
-// detected, and bundles are renewed before they expire. Only changes of bundles must wait.
+// hold returns the next action while the catalog is unknown or inconsistent. After HoldSettles, reports are recorded,
+// silence is detected, and bundles are renewed before they expire. Only changes of bundles must wait.
 func (f Facts) hold() (State, Action) {
 	switch {
 	case f.Changing < HoldSettles:
@@ -148,7 +148,7 @@ func (f Facts) hold() (State, Action) {
 	return Held, End
 }
 
-// publish decides for an admitted Kyma.
+// publish returns the next action for a Kyma to which bundles can be published.
 func (f Facts) publish() (State, Action) {
 	switch {
 	case f.Postponed && f.Bundle == "":

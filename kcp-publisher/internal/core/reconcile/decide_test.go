@@ -80,7 +80,7 @@ func TestReconcileTakesActionsForFacts(t *testing.T) {
 		"report postponed after a restart": {
 			with(func(f *Facts) { f.Postponed = true }), answering, Settled, []Action{Admit, CheckBundle, End},
 		},
-		"report postponed while the bundle is outdated": {with(func(f *Facts) { f.Postponed = true }),
+		"outdated bundle overrides a postponed report": {with(func(f *Facts) { f.Postponed = true }),
 			answers(func(w *world) { w.bundle = No }), Due,
 			[]Action{Admit, CheckBundle, FetchReport, Publish, End}},
 		"refused Kyma": {
@@ -101,24 +101,24 @@ func TestReconcileTakesActionsForFacts(t *testing.T) {
 			known, answers(func(w *world) { w.published = Down }), Unreachable,
 			[]Action{Admit, FetchReport, Publish, End},
 		},
-		"unknown control plane": {Facts{}, answering, Unknown, []Action{End}},
-		"short change of the control plane": {
+		"state of the control plane not read yet": {Facts{}, answering, Unknown, []Action{End}},
+		"brief partial change of the control plane": {
 			Facts{Changing: HoldSettles - 1, Finalizer: true}, answering, Unknown, []Action{End},
 		},
-		"long change of the control plane": {
+		"long partial change of the control plane": {
 			Facts{Changing: HoldSettles, Finalizer: true}, answering, Held, []Action{Admit, FetchReport, Renew, End},
 		},
-		"long change of the control plane, registry does not respond to the renewal": {
+		"long partial change of the control plane, registry does not respond to the renewal": {
 			Facts{Changing: HoldSettles, Finalizer: true},
 			answers(func(w *world) { w.renewed = Down }), Unreachable,
 			[]Action{Admit, FetchReport, Renew, End}},
-		"long change of the control plane, refused Kyma": {Facts{Changing: HoldSettles, Finalizer: true},
+		"long partial change of the control plane, refused Kyma": {Facts{Changing: HoldSettles, Finalizer: true},
 			answers(func(w *world) { w.admitted = No }), Held,
 			[]Action{Admit, End}},
-		"long change of the control plane during a registry backoff": {
+		"long partial change of the control plane during a registry backoff": {
 			Facts{Changing: time.Hour, Finalizer: true, Backoff: true}, answering, Unreachable, []Action{End},
 		},
-		"long change of the control plane, registry does not respond": {
+		"long partial change of the control plane, registry does not respond": {
 			Facts{Changing: time.Hour}, answers(func(w *world) { w.report = Down }), Unreachable,
 			[]Action{Admit, FetchReport, End},
 		},

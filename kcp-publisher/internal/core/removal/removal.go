@@ -91,7 +91,7 @@ func (l Limits) Decide(f Fleet) map[Removal]Reason {
 	return held
 }
 
-// waits reports whether an earlier decision to hold the removal is still valid.
+// waits reports whether the removal was held earlier and the reason for that still applies.
 func (p Pending) waits() bool { return p.Held != "" && (p.Held != Restored || p.Restored) }
 
 // effect counts the runtimes that lose modules. Removals that already wait do not count toward the share of the fleet,
@@ -131,7 +131,7 @@ func add(to map[string]map[string]bool, r Removal) {
 	to[r.Module][r.Runtime] = true
 }
 
-// with returns the number of runtimes in losing and of other runtimes where the removal of the given module waits.
+// with returns the number of runtimes that are in e.losing or in e.waiting[module].
 func (e effect) with(module string) int {
 	runtimes := len(e.losing)
 	for runtime := range e.waiting[module] {

@@ -32,8 +32,8 @@ func (a Announcement) Valid(shards int, holder string) bool {
 }
 
 // State returns a hash of the inputs of gates: the catalog, the policies, and the newest rollout of each module in each
-// channel. It excludes the progress of rollouts: a process that sees an earlier step of a rollout never gives the
-// version to more runtimes than a process that sees a later step.
+// channel. It does not need the progress of rollouts, because a process that sees an earlier step of a rollout never
+// gives the version to more runtimes than a process that sees a later step.
 func State(catalog string, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) string {
 	type named struct {
 		Name       string

@@ -23,7 +23,7 @@ func rolloutOf(module string, revision int64, uid types.UID) (r fleet.Rollout) {
 	return r
 }
 
-func TestStateChangesWithTheInputsOfGates(t *testing.T) {
+func TestAnnouncedStateChangesWithPoliciesAndRollouts(t *testing.T) {
 	policies := []fleet.RolloutPolicy{policy("a", 1), policy("b", 1)}
 	rollouts := []fleet.Rollout{rolloutOf("keda", 1, "k1"), rolloutOf("keda", 2, "k2"), rolloutOf("btp", 1, "b1")}
 	state := State("catalog", policies, rollouts)

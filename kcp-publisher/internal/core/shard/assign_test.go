@@ -62,7 +62,7 @@ func TestAssignGivesMembersEqualSharesWithFewMoves(t *testing.T) {
 	}
 }
 
-func TestOnlyTheShareOfNewMemberMoves(t *testing.T) {
+func TestShardsMoveOnlyToTheNewMember(t *testing.T) {
 	for n := 1; n <= 24; n++ {
 		to := map[int]string{}
 		for count := 1; count <= 12; count++ {

@@ -38,7 +38,7 @@ func NewReportTime(made, arrived time.Time, content string) ReportTime {
 	return ReportTime{made.Unix(), arrived.Unix(), shortened(content)}
 }
 
-// HasContent reports whether the report's content has the digest content, comparing only the first digits.
+// HasContent reports whether content is the digest of the report's content. It compares only the first contentDigits.
 func (h ReportTime) HasContent(content string) bool {
 	return h.Content != "" && h.Content == shortened(content)
 }
@@ -51,7 +51,8 @@ func shortened(digest string) string {
 	return digest[algorithm : algorithm+contentDigits]
 }
 
-// maxEncodedBytes leaves room for the other fields of a ConfigMap. maxDecodedBytes limits the uncompressed size.
+// maxEncodedBytes limits the size of compressed report times, so they fit into a ConfigMap. maxDecodedBytes limits the
+// uncompressed size.
 const maxEncodedBytes, maxDecodedBytes = 1_000_000, 32 << 20
 
 // Encode returns the report times as compressed JSON, which DecodeReportTimes parses.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestStateDependsOnLastAndPossibleReport(t *testing.T) {
+func TestSilenceDependsOnLastAndPossibleReport(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	for name, c := range map[string]struct {

@@ -41,13 +41,14 @@ func (r *Repository) fetchSince(ctx context.Context, head, from plumbing.Hash) (
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = session.Close() }() // everything was read, or the error is returned
+	defer func() { _ = session.Close() }() // closing cannot lose data that was read
 	if advertised != head {
 		return nil, errors.New("the branch changed while it was read")
 	}
 	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	request.Wants, request.Haves = []plumbing.Hash{head}, []plumbing.Hash{from}
-	request.Capabilities.Delete(capability.ThinPack) // the earlier commit is not stored locally
+	// A thin pack refers to objects of from, which are not stored locally.
+	request.Capabilities.Delete(capability.ThinPack)
 	if refs.Capabilities.Supports(capability.Filter) {
 		request.Filter = packp.FilterTreeDepth(0)
 		if err := request.Capabilities.Set(capability.Filter); err != nil {

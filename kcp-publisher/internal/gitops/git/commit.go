@@ -32,7 +32,7 @@ import (
 
 // Commit is one commit with the files below the path.
 type Commit struct {
-	// Head is the hash that the branch or tag points to: of the commit, or of an annotated tag.
+	// Head is the hash that the branch or tag points to. For an annotated tag, it is the hash of the tag object.
 	Head string
 	Hash string
 	// Branch is the branch whose newest commit this is, empty for a tag.
@@ -128,7 +128,7 @@ func (r *Repository) fetch(
 	if err != nil {
 		return head, "", nil, err
 	}
-	defer func() { _ = session.Close() }() // everything was read, or the error is returned
+	defer func() { _ = session.Close() }() // closing cannot lose data that was read
 	branch = r.branch(refs)
 	if r.isLocal() {
 		objects, err = local{}.Load(r.endpoint)
@@ -269,8 +269,8 @@ func (c *collector) folder(tree *object.Tree, name string, depth int) error {
 	return nil
 }
 
-// unread returns an error for a link or submodule that may replace files of an earlier commit: if it were ignored,
-// those files would look removed. It ignores entries with hidden names or in hidden folders.
+// unread returns an error for a link or submodule, because it can replace files of an earlier commit, which would then
+// look removed. Only entries with hidden names or in hidden folders are ignored.
 func (c *collector) unread(at, what string) error {
 	isHidden := func(name string) bool { return len(name) > 1 && name[0] == '.' }
 	inHidden := slices.ContainsFunc(strings.Split(path.Dir(at), "/"), isHidden)
@@ -287,8 +287,8 @@ func (c *collector) file(hash plumbing.Hash, at string) error {
 		return err
 	}
 	if c.bytes += blob.Size; blob.Size > maxFileBytes || c.bytes > maxFilesBytes {
-		return fmt.Errorf("%d bytes, must have at most %d, and all files together at most %d", blob.Size, maxFileBytes,
-			maxFilesBytes)
+		return fmt.Errorf("the file has %d bytes, must have at most %d, and all files together at most %d", blob.Size,
+			maxFileBytes, maxFilesBytes)
 	}
 	data, err := contents(blob)
 	if err != nil {

@@ -83,7 +83,7 @@ func (c Credentials) http() transport.AuthMethod {
 	case c.password != "":
 		username := c.username
 		if username == "" {
-			username = "git" // hosts that accept a token as password require any user name
+			username = "git" // with a token as the password, Git hosts accept any name, but not an empty one
 		}
 		return &githttp.BasicAuth{Username: username, Password: c.password}
 	}

@@ -66,14 +66,15 @@ func (r *Repository) fetchError(what string, err error) error {
 	var references *packp.ErrUnexpectedData
 	switch {
 	case errors.As(err, &hostKey):
-		failure.Cause, failure.err = HostKeyRefused, hostKey // without the library's prefix
+		failure.Cause, failure.err = HostKeyRefused, hostKey // without the prefix that the library adds
 	case errors.As(err, &algorithms) && algorithms.What == "host key":
 		failure.Cause = HostKeyRefused
 		failure.err = fmt.Errorf("known_hosts (%s) has no key for %s of a type that the server supports, %s: "+
 			"get the key from the server's operators, and add it to known_hosts", r.Credentials.knownHosts,
 			r.endpoint.Host, strings.Join(algorithms.RequestedAlgorithms, ", "))
 	case errors.As(err, &references):
-		// The error contains the server's data. An SSH connection ends without a reason at the limit.
+		// Do not show the original error, which contains data from the server. It is also the error of an SSH
+		// connection that was cut off at the size limit.
 		failure.err = fmt.Errorf("%s: the references are invalid or larger than %d MiB", references.Msg,
 			maxPackBytes>>20)
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed),

@@ -22,7 +22,7 @@ const (
 	maxDepth      = 32
 )
 
-var errTooLarge = fmt.Errorf("the repository sends more than %d MiB: keep the source in a separate repository",
+var errTooLarge = fmt.Errorf("the repository sends more than %d MiB: keep the fleet's files in a separate repository",
 	maxPackBytes>>20)
 
 // measure inflates a pack without storing its objects, and refuses a pack with too many or too large objects. For a
@@ -34,7 +34,8 @@ func measure(pack []byte) error {
 		return err
 	}
 	if count > maxObjects {
-		return fmt.Errorf("the repository sends %d objects, must be at most %d: keep the source in its own repository",
+		return fmt.Errorf(
+			"the repository sends %d objects, must be at most %d: keep the fleet's files in a separate repository",
 			count, maxObjects)
 	}
 	total := counter{limit: maxInflatedBytes}
@@ -56,7 +57,8 @@ func measure(pack []byte) error {
 	return nil
 }
 
-// counter counts the written bytes and stores the first 20.
+// counter counts the written bytes of all objects. It stores the first 20 bytes of an object, which contain the sizes
+// of a delta.
 type counter struct {
 	bytes, limit int64
 	start        []byte
@@ -69,7 +71,8 @@ func (c *counter) Write(p []byte) (int, error) {
 
 func (c *counter) add(n int64) error {
 	if n < 0 || n > c.limit-c.bytes {
-		return fmt.Errorf("the repository's objects are larger than %d MiB: keep the source in a separate repository",
+		return fmt.Errorf(
+			"the repository's objects are larger than %d MiB: keep the fleet's files in a separate repository",
 			c.limit>>20)
 	}
 	c.bytes += n

@@ -72,7 +72,7 @@ func (r *Repository) Push(ctx context.Context, base *Commit, change Change, bran
 	return hash.String(), nil
 }
 
-// Preview returns the commit of Push in the format of `git show`.
+// Preview returns the commit that Push would create, in the format of `git show`.
 func (r *Repository) Preview(base *Commit, change Change) (string, error) {
 	made := memory.NewStorage()
 	commit, err := r.compose(base, change, made)
@@ -94,7 +94,7 @@ func (r *Repository) Preview(base *Commit, change Change) (string, error) {
 	return commit.String() + "\n" + patch.String(), nil
 }
 
-// compose writes the new objects into made.
+// compose returns the new commit. It stores the commit and its new blobs and trees in made.
 func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) (*object.Commit, error) {
 	tree, err := object.GetTree(base.objects, base.commit.TreeHash)
 	if err != nil {
@@ -247,7 +247,7 @@ func (r *Repository) send(ctx context.Context, made *memory.Storage, command *pa
 	if err != nil {
 		return err
 	}
-	defer func() { _ = session.Close() }() // the server reports the result
+	defer func() { _ = session.Close() }() // a failed close is harmless, because the server reports the result
 	refs, err := session.AdvertisedReferencesContext(ctx)
 	if err != nil {
 		return err

@@ -38,8 +38,8 @@ func TestPushChangesOneFile(t *testing.T) {
 	w := newWork(t)
 	first := w.commit(map[string]string{"fleet/deep/two.yaml": "old", "fleet/one.yaml": "1", "z/three.yaml": "3"})
 	for name, url := range map[string]func(*testing.T) string{
-		"in a folder":   func(*testing.T) string { return w.bare() },
-		"over git HTTP": func(t *testing.T) string { return strings.TrimSuffix(served(t, w.bare(), ""), "/.git") },
+		"local folder":  func(*testing.T) string { return w.bare() },
+		"Git over HTTP": func(t *testing.T) string { return strings.TrimSuffix(served(t, w.bare(), ""), "/.git") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := open(t, Options{URL: url(t), Path: "fleet"})
@@ -230,7 +230,7 @@ func TestOnlySignedCommitsAreRead(t *testing.T) {
 		"OpenPGP signature with SSH signers": {
 			allowed, func(o *gogit.CommitOptions) { o.SignKey = person }, "not an SSH signature",
 		},
-		"signed by a key of the key ring": {ring.String(), func(o *gogit.CommitOptions) { o.SignKey = person }, ""},
+		"commit signed by a key-ring key": {ring.String(), func(o *gogit.CommitOptions) { o.SignKey = person }, ""},
 		"commit signed by another OpenPGP key": {
 			ring.String(), func(o *gogit.CommitOptions) { o.SignKey = stranger }, "not signed by a key of the key ring",
 		},

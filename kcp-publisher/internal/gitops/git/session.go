@@ -26,12 +26,12 @@ func init() {
 // as go-git does.
 type boundedDialer struct{}
 
-// Dial is part of proxy.Dialer.
+// Dial implements proxy.Dialer.
 func (d boundedDialer) Dial(network, address string) (net.Conn, error) {
 	return d.DialContext(context.Background(), network, address)
 }
 
-// DialContext is part of proxy.ContextDialer.
+// DialContext implements proxy.ContextDialer.
 func (boundedDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := proxy.Dial(ctx, network, address)
 	if err != nil {

@@ -98,8 +98,8 @@ const (
 	sshNamespace = "git"
 )
 
-// sshSignature is the content of an armored SSH signature after the magic. sshSigned is the signed data after the
-// magic.
+// sshSignature is the content of an armored SSH signature after the magic bytes SSHSIG. sshSigned is the data that the
+// signature covers, also after the magic bytes.
 //
 // Source: OpenSSH, PROTOCOL.sshsig.
 type sshSignature struct {

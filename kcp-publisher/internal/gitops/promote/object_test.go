@@ -14,12 +14,12 @@ func TestPromotionChangesOneVersion(t *testing.T) {
 		create          bool
 		want, wrong     string
 	}{
-		"newer version in the source": {"fast", "regular", false, "fast=1.9.0 regular=1.9.0 slow=2.0.0", ""},
-		"new channel with create":     {"fast", "lab", true, "fast=1.9.0 regular=1.8.0 slow=2.0.0 lab=1.9.0", ""},
-		"new channel without create":  {"fast", "lab", false, "", "add --create"},
-		"source equals target":        {"fast", "fast", false, "", "both the source"},
-		"older version in the source": {"fast", "slow", false, "", "1.9.0 is older"},
-		"source that does not exist":  {"none", "fast", false, "", "the channels are fast, regular, slow"},
+		"newer version in the source":     {"fast", "regular", false, "fast=1.9.0 regular=1.9.0 slow=2.0.0", ""},
+		"new channel, create allowed":     {"fast", "lab", true, "fast=1.9.0 regular=1.8.0 slow=2.0.0 lab=1.9.0", ""},
+		"new channel, create not allowed": {"fast", "lab", false, "", "add --create"},
+		"source equals target":            {"fast", "fast", false, "", "both the source"},
+		"older version in the source":     {"fast", "slow", false, "", "1.9.0 is older"},
+		"source that does not exist":      {"none", "fast", false, "", "the channels are fast, regular, slow"},
 	} {
 		spec := v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda", Channels: []v1beta2.ChannelVersion{
 			{Channel: "fast", Version: "1.9.0"}, {Channel: "regular", Version: "1.8.0"}, {Channel: "slow",

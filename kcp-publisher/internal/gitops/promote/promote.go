@@ -125,7 +125,7 @@ type editor struct{ lines []string }
 
 func (e *editor) replace(version *yaml.Node, p *Promotion) error {
 	if version == nil {
-		return errors.New("has no field version: write one by hand")
+		return errors.New("the entry has no field version: add it by hand")
 	}
 	switch p.From = version.Value; {
 	case p.From == p.To:
@@ -179,7 +179,8 @@ func (e *editor) add(channels, from *yaml.Node, channel string) error {
 	return nil
 }
 
-// lastLine returns the number of the last line of a value, counted from 1. Channels have no multi-line text.
+// lastLine returns the number of the last line of a value, counted from 1. It assumes that the value contains no
+// multi-line text.
 func lastLine(n *yaml.Node) int {
 	last := n.Line
 	for _, c := range n.Content {

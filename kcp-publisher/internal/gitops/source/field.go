@@ -25,8 +25,8 @@ func fieldIn(document *yaml.Node, path string) *yaml.Node {
 	return at
 }
 
-// step follows the first part of a path in a value. It returns the nodes of the key and the value, and the rest of the
-// path. For a list entry, key is the value.
+// step resolves the first part of a path in value. It returns the nodes of the matching key and its value, and the rest
+// of the path. For a list entry, both nodes are the entry.
 func step(value *yaml.Node, path string) (key, next *yaml.Node, rest string) {
 	switch value.Kind {
 	case yaml.SequenceNode:

@@ -1,6 +1,6 @@
 // Package source reads a control plane's objects from files: a folder of YAML files, or the files of a commit. It
 // returns Kymas, ModuleTemplates, ModuleReleaseMetas and related objects. An invalid file fails the whole read with an
-// error that contains the file and line, because an incomplete catalog would look intended.
+// error that contains the file and line, because an incomplete catalog would look like an intended removal.
 package source
 
 import (
@@ -108,7 +108,8 @@ func Files(files fs.FS, root string) (Objects, error) {
 }
 
 // hidden returns an error if the folder of an archive also contains object files, because they would not be read.
-// Without this check, one added file could hide all objects of a folder, which then look removed.
+// Without this check, adding an archive's index file to a folder would hide all objects in the folder, which would then
+// look removed.
 func hidden(files fs.FS, archive, root string) error {
 	return fs.WalkDir(files, archive, func(name string, entry fs.DirEntry, err error) error {
 		switch {

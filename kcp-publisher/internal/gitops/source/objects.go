@@ -171,7 +171,7 @@ func fieldProblems(found []error) (problems []error) {
 	return problems
 }
 
-// addSecret adds public keys only. Other Secrets must not be part of a catalog.
+// addSecret adds a Secret with public keys. It returns errors for all other Secrets.
 func (o *Objects) addSecret(data []byte) []error {
 	var secret corev1.Secret
 	unknown, err := kjson.UnmarshalStrict(data, &secret)
@@ -190,7 +190,7 @@ func (o *Objects) addSecret(data []byte) []error {
 		if secret.Data == nil {
 			secret.Data = map[string][]byte{}
 		}
-		secret.Data[key] = []byte(value) // the API server merges them as well
+		secret.Data[key] = []byte(value) // the API server merges stringData into data as well
 	}
 	o.Secrets = append(o.Secrets, secret)
 	return nil

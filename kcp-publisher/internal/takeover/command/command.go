@@ -173,7 +173,7 @@ func (f *takeoverFlags) newFinish() *cobra.Command {
 	f.waitFlags(cmd)
 	cmd.Flags().
 		BoolVar(&f.gone, "lifecycle-manager-is-gone", false,
-			"lifecycle-manager is uninstalled: also remove the labels that stop it from reconciling the Kymas")
+			"after you uninstalled lifecycle-manager: also remove the labels that stop it from reconciling the Kymas")
 	return cmd
 }
 

@@ -76,8 +76,8 @@ func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string,
 }
 
 // advance requests a phase of the takeover, clean or release, from the runtimes of all selected Kymas and waits until
-// they report that the phase is complete. Then it runs rest in the control plane. If the command is interrupted, the
-// operator can run it again to continue.
+// they report that the phase is complete. Then it runs the step rest in the control plane for each Kyma. If the command
+// is interrupted, the operator can run it again to continue.
 func (f *takeoverFlags) advance(
 	cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, rest takeoverStep,
 ) error {

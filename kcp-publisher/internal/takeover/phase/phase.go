@@ -41,7 +41,7 @@ type Inherited struct {
 	Objects []bundle.ObjectRef
 }
 
-// Asked is the takeover's part of the request from which the publisher resolves a runtime's desired state.
+// Asked contains the inputs from a Kyma's takeover with which the publisher resolves the runtime's desired state.
 type Asked struct {
 	Phase bundle.TakeoverPhase
 	// Inherited lists the modules that lifecycle-manager installed and that the agent has not adopted yet, sorted by
@@ -53,7 +53,7 @@ type Asked struct {
 	Unheard bool
 }
 
-// Ask returns the takeover's part of the request for a Kyma. It is empty if the Kyma is not being taken over.
+// Ask returns the inputs from a Kyma's takeover. The result is empty if the Kyma is not being taken over.
 func Ask(kyma *v1beta2.Kyma) (Asked, error) {
 	phase, err := Of(kyma)
 	if phase == "" || err != nil {
@@ -115,10 +115,10 @@ func Returned(next bundle.TakeoverPhase, last *bundle.DesiredState) bool {
 	return next != bundle.TakeoverRelease && last != nil && Released(*last)
 }
 
-// Floors returns the versions of the last bundle below which modules must not be downgraded. A bundle that returned the
-// runtime to lifecycle-manager can contain versions that the runtime never installed, because they waited for a
-// maintenance window. Mandatory modules do not wait for a window, so Floors returns only their versions for such a
-// bundle.
+// Floors returns the version of each module below which the next bundle must not downgrade it. versions are the module
+// versions of the last bundle. If that bundle returned the runtime to lifecycle-manager, it can contain versions that
+// the runtime never installed, because they waited for a maintenance window. Floors then only returns the versions of
+// mandatory modules, which do not wait for a window.
 func Floors(next bundle.TakeoverPhase, last *bundle.DesiredState, versions map[string]string) map[string]string {
 	if !Returned(next, last) {
 		return versions

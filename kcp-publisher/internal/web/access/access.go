@@ -111,7 +111,7 @@ func NewUsers(api authorizationclient.AuthorizationV1Interface, validity time.Du
 	return &Users{authorizer: delegating}, nil
 }
 
-// Of returns an Ask for one user.
+// Of returns an Ask that reviews the permissions of one user.
 func (u *Users) Of(who user.Info) Ask {
 	return func(ctx context.Context, right Right) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, reviewTimeout)

@@ -41,7 +41,7 @@ type formData struct {
 }
 
 // Style returns the content of the page's inline style element.
-func (formData) Style() template.CSS { return template.CSS(formStyle) } //nolint:gosec // an embedded file
+func (formData) Style() template.CSS { return template.CSS(formStyle) } //nolint:gosec // formStyle is an embedded file
 
 func (s *Service) showForm(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
@@ -73,7 +73,8 @@ func (s *Service) refuse(w http.ResponseWriter, status int, title, text string) 
 	s.form(w, status, formData{Title: title, Text: text})
 }
 
-// Forbid tells a signed-in user that permissions are missing. commands are kubectl commands that check them.
+// Forbid shows a signed-in user that permissions are missing. commands are kubectl commands that check these
+// permissions.
 func (s *Service) Forbid(w http.ResponseWriter, who User, text string, commands ...string) {
 	s.form(w, http.StatusForbidden, formData{
 		Title: "You may not see this", Text: text, Commands: commands, User: who.GetName(),

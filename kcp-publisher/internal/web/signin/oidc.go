@@ -67,7 +67,7 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 	if options.ClientID == "" {
 		return nil, errors.New("client id is required: set the id under which the UI is registered at the provider")
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // net/http documents the type
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // documented by net/http
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	if options.CAFile != "" {
 		pem, err := os.ReadFile(options.CAFile)
@@ -87,7 +87,8 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 	}
 	return &OIDC{options: options, client: &http.Client{
 		Transport: bounded{transport}, Timeout: providerTimeout,
-		// Discovery returns the endpoints. A redirect would send codes and the client secret to another address.
+		// Do not follow redirects, which could send codes and the client secret to an address other than the discovered
+		// endpoints.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
@@ -234,7 +235,7 @@ func (o *OIDC) verify(ctx context.Context, provider *oidc.Provider, f flow, raw 
 	}
 	came := arrival{token: raw, expires: verified.Expiry}
 	if o.options.APIToken {
-		return came, nil // the API server identifies the user
+		return came, nil // no user: a TokenReview of the ID token returns it
 	}
 	claims := map[string]json.RawMessage{}
 	if err := verified.Claims(&claims); err != nil {

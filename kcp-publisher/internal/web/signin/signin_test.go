@@ -179,7 +179,7 @@ func TestCookieSealedForAnotherPurposeIsRefused(t *testing.T) {
 	}
 	var found session
 	for what, text := range map[string]string{
-		"value of another purpose": elsewhere, "value of another key": foreign, "empty value": "", "text": "hello",
+		"cookie for another purpose": elsewhere, "cookie of another key": foreign, "empty value": "", "text": "hello",
 		"modified value": good[:len(good)-3] + "x" + good[len(good)-2:], "truncated value": good[:len(good)/2],
 		"unencrypted token": "eyJhbGciOiJub25lIn0.eyJuYW1lIjoiYW5uIn0.",
 	} {

@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 )
 
-func TestUsersSeeWhatTheyCanRead(t *testing.T) {
+func TestUsersSeeOnlyObjectsTheyCanRead(t *testing.T) {
 	w := startWorld(t)
 	t.Run("a token shows the fleet to users with the right", func(t *testing.T) { tokensShowTheFleet(t, w) })
 	t.Run("revoked rights take effect", func(t *testing.T) { rightsAreTakenAway(t, w) })

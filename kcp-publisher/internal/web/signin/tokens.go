@@ -67,8 +67,8 @@ func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, e
 		return nil, fmt.Errorf("review a token: %w", err)
 	}
 	status := answer.Status
-	// An API server that does not support audiences returns none. The token could then be for the API server and not
-	// for the UI.
+	// An API server that does not support audiences returns a status without audiences. The token could then be for the
+	// API server and not for the UI.
 	if !status.Authenticated || status.User.Username == "" ||
 		(t.audience != "" && !slices.Contains(status.Audiences, t.audience)) {
 		return nil, errNotAccepted

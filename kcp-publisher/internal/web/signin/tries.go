@@ -34,10 +34,10 @@ type source struct {
 	peer, client string
 }
 
-// sourceOf returns the origin of a request that passed the given number of proxies, if the peer has a private address.
-// Each proxy appends the address of its peer to X-Forwarded-For. The first proxy's entry is therefore as far from the
-// end as there are proxies. A client cannot forge that entry, but a shorter chain of proxies lets a client choose it. A
-// pod that connects directly can forge it, but only evades the limit per client. The limit per peer still applies.
+// sourceOf returns the origin of a request. If the peer has a private address, it assumes that the request passed the
+// given number of proxies. Each proxy appends the address of its peer to X-Forwarded-For, so the client's address is
+// the entry at position proxies from the end. If the request passed fewer proxies, the client can forge this entry. A
+// pod that connects directly can also forge it, and evades the limit per client, but not the limit per peer.
 func sourceOf(r *http.Request, proxies int) source {
 	peer := addressOf(r.RemoteAddr)
 	from := source{peer: network(peer), client: network(peer)}
@@ -76,7 +76,7 @@ func network(address netip.Addr) string {
 type tries struct {
 	mu      sync.Mutex // guards all fields and the attempts of each client
 	clients *memo.Memo[string, *attempts]
-	pending map[string]int // by peer
+	pending map[string]int // number of pending attempts by peer
 }
 
 // attempts counts the sign-in attempts of one client. A pending attempt counts as failed until it ends, so that a

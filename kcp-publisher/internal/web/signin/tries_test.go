@@ -129,7 +129,7 @@ func TestSourceOfRequestUsesForwardedAddressBehindProxy(t *testing.T) {
 		"one proxy where two are expected": {
 			"10.0.0.7:1", []string{"198.51.100.1"}, 2, source{"10.0.0.7", "10.0.0.7"},
 		},
-		"header without proxies": {"10.0.0.7:1", []string{"198.51.100.1"}, 0, source{"10.0.0.7", "10.0.0.7"}},
+		"header ignored without proxies": {"10.0.0.7:1", []string{"198.51.100.1"}, 0, source{"10.0.0.7", "10.0.0.7"}},
 		"IPv6 address": {
 			"[2001:db8:1:2:3::4]:1", nil, 1, source{"2001:db8:1:2::/64", "2001:db8:1:2::/64"},
 		},

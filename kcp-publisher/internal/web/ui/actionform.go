@@ -69,7 +69,8 @@ func (p *pages) confirm(w http.ResponseWriter, r asked, section string, c confir
 	p.render(w, r, "confirm", status, frame{Title: c.Heading, Section: section, Body: c})
 }
 
-// unrecorded logs that no Event records an action. The usual cause is that the viewer may not create Events.
+// unrecorded logs a message if an action succeeded but its Event could not be created. The usual cause is that the
+// viewer may not create Events.
 func (p *pages) unrecorded(r asked, result actions.Result, name string) {
 	if result.Unrecorded != nil {
 		p.Log.Info("no Event records the action of a viewer", "viewer", r.viewer.Name, "object", name, "reason",

@@ -11,7 +11,7 @@ import (
 // maxGroups is the maximum number of groups on a page.
 const maxGroups = 200
 
-// group contains the number of runtimes by health that have the same value of a grouping, such as the same channel.
+// group counts the runtimes, by health, that have the same value in a grouping, such as the same channel.
 type group struct {
 	Value string
 	// Address is the page that lists the runtimes of the group.

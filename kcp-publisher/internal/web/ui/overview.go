@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxCauses is the maximum number of problems at the top of the first page. The table below contains the runtimes with
-// any problem.
+// maxCauses is the maximum number of problems at the top of the first page. The table below also lists the runtimes
+// with other problems.
 const maxCauses = 6
 
 // overview is the data of the first page.
@@ -180,7 +180,8 @@ func (s *snapshot) filters(q query) filters {
 	}
 	f.Modules, f.Versions = firstChoices(f.Modules), firstChoices(f.Versions)
 	if q.Column != "" && !slices.Contains(f.Columns, q.Column) {
-		f.Columns = append([]string{q.Column}, f.Columns...) // the address can contain other columns, such as two keys
+		// Offer the selected columns too, which can be several keys.
+		f.Columns = append([]string{q.Column}, f.Columns...)
 	}
 	titles := map[string]string{"q": "Search", "agent": "Agent", "kubernetes": "Kubernetes"}
 	for _, field := range q.fields() {

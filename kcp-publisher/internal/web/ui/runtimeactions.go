@@ -191,8 +191,9 @@ func (p *pages) act(
 	http.Redirect(w, r.Request, to.String(), http.StatusSeeOther)
 }
 
-// selectionOf returns a digest of the selected runtimes. A confirmed form contains it to detect that the filter matches
-// runtimes that the user did not confirm. Runtimes report some of the texts that filters match.
+// selectionOf returns a digest of the selected runtimes. A confirmed form contains the digest, so that the action fails
+// if the filter now selects other runtimes than those on the confirmation page. This can happen, because filters also
+// match texts that runtimes report.
 func selectionOf(selected []*fleet.Runtime) string {
 	keys := make([]string, len(selected))
 	for i, one := range selected {
@@ -240,7 +241,7 @@ func (p *pages) actOn(r asked, selected []*fleet.Runtime, action actions.Runtime
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return no error
+	_ = group.Wait() // the functions collect their errors in failed and return nil
 	slices.SortFunc(failed, func(a, b failure) int { return strings.Compare(a.Runtime, b.Runtime) })
 	return failed
 }

@@ -82,8 +82,8 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 	})
 }
 
-// withdrawn reports whether the runtime's problem is a version that a rollout withdrew. In this case, no module waits
-// for the version.
+// withdrawn reports whether the runtime's problem is a version that a rollout withdrew. The page then does not show
+// that a module waits for the version.
 func withdrawn(cause *fleet.Cause) bool {
 	return cause != nil && (cause.Situation == fleet.RolloutWithdrawn || cause.Situation == fleet.RolloutTookBack)
 }
@@ -173,8 +173,8 @@ func (page runtimePage) Bundle() *bundle.BundleIdentity {
 	return nil
 }
 
-// PublishedTone returns the tone of the published bundle. It is bad if the agent refused the bundle, or if a module
-// fails after the bundle was applied.
+// PublishedTone returns the tone of the published bundle, which determines its color and icon. It is bad if the agent
+// refused the bundle, or if a module fails after the bundle was applied.
 func (page runtimePage) PublishedTone() string {
 	if page.Newest != nil {
 		if tone := bundleTone(*page.Newest); tone == "bad" || tone == "lost" {

@@ -27,7 +27,7 @@ type snapshot struct {
 	worstFirst []int
 }
 
-// causeGroup contains the number of runtimes that have one health and one most urgent problem.
+// causeGroup counts the runtimes that have the same health and the same most urgent problem.
 type causeGroup struct {
 	Key       string
 	Health    fleet.Health

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// refreshAtMost is the minimum interval between two evaluations of a changing fleet. If an evaluation takes long,
-	// the interval is restShare times as long as the evaluation, so that evaluations use at most a tenth of the time.
+	// refreshAtMost is the minimum interval between two evaluations of a changing fleet. After a long evaluation, the
+	// pause is restShare times as long as the evaluation, so that evaluations use less than a tenth of the time.
 	refreshAtMost = time.Second
 	restShare     = 10
 	// refreshAtLeast is the interval between two evaluations of an unchanged fleet. Runtimes can become silent without
@@ -120,8 +120,8 @@ func (s *Source) mark() {
 	}
 }
 
-// rest waits for quiet, and then for the next change of the fleet, but at most for refreshAtLeast. It returns false if
-// ctx has ended.
+// rest waits for the duration quiet. It then waits for the next change of the fleet, but at most for refreshAtLeast. It
+// returns false if ctx has ended.
 func (s *Source) rest(ctx context.Context, quiet time.Duration) bool {
 	select {
 	case <-ctx.Done():

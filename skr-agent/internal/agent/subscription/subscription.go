@@ -31,7 +31,7 @@ const (
 	linesPerSecond  = 10
 	linesAtOnce     = 100
 	maxLineBytes    = 256
-	silenceTimeout  = 100 * time.Second // three keep-alive comments and a margin
+	silenceTimeout  = 100 * time.Second // three keep-alive intervals of the server and a margin
 	reconnectSpread = 10 * time.Second
 	steadyAfter     = time.Minute
 )
@@ -72,7 +72,7 @@ func New(options Options) *Subscription {
 	return &Subscription{options: options, pending: make(chan struct{}, 1)}
 }
 
-// Start stays connected until ctx ends. It never fails.
+// Start connects, and reconnects after failures, until ctx is done. It always returns nil.
 func (s *Subscription) Start(ctx context.Context) error {
 	go s.passOn(ctx)
 	backoff := newBackoff()
@@ -82,14 +82,14 @@ func (s *Subscription) Start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		// Proxies close long connections. Only a failed reconnect is logged.
+		// Do not log errEnded, because proxies close long connections. Log only failed connections.
 		if !errors.Is(err, errEnded) && s.logged.Changed(loggedConnection, "not connected") {
 			s.options.Log.Info("failed to connect to the publisher's notification server, polling only", "reason",
 				err.Error())
 		}
 		pause := backoff.Step()
 		if time.Since(began) >= steadyAfter {
-			// A restarted publisher closes the connections of its whole fleet at once.
+			// Spread the reconnects, because a publisher restart closes the connections of its whole fleet at once.
 			backoff, pause = newBackoff(), rand.N(reconnectSpread)
 		}
 		select {
@@ -105,7 +105,7 @@ func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 1, Steps: 100, Cap: 2 * time.Minute}
 }
 
-// connect reads one connection until it ends, and returns the reason.
+// connect opens a connection, reads events until the connection ends, and returns the reason.
 func (s *Subscription) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -144,7 +144,7 @@ func (s *Subscription) read(response io.Reader, alive func()) error {
 			return fmt.Errorf("the publisher sent more than %d lines per second", linesPerSecond)
 		}
 		alive()
-		// All events have the same meaning.
+		// Every event requests a poll, so ignore its data.
 		if bytes.HasPrefix(lines.Bytes(), []byte("data:")) {
 			received.Inc()
 			s.ask()

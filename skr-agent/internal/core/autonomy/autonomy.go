@@ -23,10 +23,10 @@ type Followed struct {
 	Decided []string
 }
 
-// Follow returns the bundle with the runtime's choices. If the bundle does not allow autonomy, Follow returns it
-// unchanged. Otherwise the result includes the request of the runtime's Kyma, if the bundle is not a response to that
-// request. It also includes earlier choices that are newer than the bundle's versions. During a takeover, Follow
-// returns the bundle unchanged, because offers do not contain inherited objects or installed versions.
+// Follow returns the bundle with the runtime's choices. If the bundle is not a response to the request of the runtime's
+// Kyma, Follow chooses offers for that request. Otherwise it only applies earlier choices: versions that are newer than
+// the bundle's, and removals. Follow returns the bundle unchanged if the bundle does not allow autonomy. It also does
+// so during a takeover, because offers do not contain inherited objects or installed versions.
 func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Followed {
 	if b == nil || b.State.Settings.Autonomy != bundle.AutonomyCatalog || b.Statement.Predicate.Deleting ||
 		b.State.Takeover != "" ||
@@ -78,13 +78,14 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 	return followed
 }
 
-// request returns the part of the Kyma's request that the runtime can decide. It returns nil if kyma is nil. The
-// request is then unknown, and must not cause removals.
+// request returns the part of the Kyma's request that the runtime can decide. It returns nil if kyma is nil, because an
+// unknown request must not cause removals.
 func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) *bundle.OwnRequest {
 	if kyma == nil {
 		return nil
 	}
-	// mandatory contains modules and Manifest names, because another module can have the same Manifest name.
+	// mandatory contains the modules and Manifest names of mandatory modules. It needs both, because a module with
+	// another name can have the same Manifest name.
 	mandatory := map[string]bool{}
 	for _, m := range b.State.Manifests {
 		if m.IsMandatory() {
@@ -137,8 +138,8 @@ func keep(
 	return followed
 }
 
-// withdraw removes modules that were installed from offers and that the Kyma no longer requests. They are not in the
-// bundle's Manifests.
+// withdraw removes installed modules that the Kyma no longer requests and that are only in the bundle's offers, not in
+// its Manifests.
 func (f *Followed) withdraw(asked *bundle.OwnRequest, installed []v1beta2.Manifest) {
 	if asked == nil {
 		return
@@ -223,8 +224,8 @@ func find(manifests []bundle.Manifest, is func(bundle.Manifest) bool) *bundle.Ma
 
 // has is the installed state of a module.
 type has struct {
-	// manifest is nil if the bundle has no manifest or offer with this version. version is "" if the module is not
-	// installed.
+	// manifest is nil if the bundle has no manifest or offer with the installed version. version is "" if the module is
+	// not installed.
 	manifest *bundle.Manifest
 	version  string
 }

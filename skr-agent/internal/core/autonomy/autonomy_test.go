@@ -221,7 +221,7 @@ func installed(all ...string) (manifests []v1beta2.Manifest) {
 	return manifests
 }
 
-func TestChoicesNeverDowngrade(t *testing.T) {
+func TestModuleChoicesNeverDowngrade(t *testing.T) {
 	answered := v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{module("keda", "")}}
 	removing := installed("keda@1.8.0")
 	removing[0].DeletionTimestamp = new(metav1.Now())

@@ -20,7 +20,7 @@ type rule struct {
 	with    string
 }
 
-// names matches parts of the names of fields and variables with secrets.
+// names matches words in field and variable names that indicate a secret value.
 const names = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|api[-_]?key|access[-_]?key|private[-_]?key|signing[-_]?key|client[-_]?key|session[-_]?id|cookie)`
 
 var rules = []rule{

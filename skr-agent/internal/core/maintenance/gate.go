@@ -106,14 +106,15 @@ func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Holds reports whether the upgrade of an installed module to a manifest waits. Installations, removals and drift
-// correction never wait. Downgrades do not wait either, because the control plane requests a downgrade only to roll
-// back a failed version.
+// Holds reports whether the upgrade of an installed module to the bundle's version must wait. Installations, removals
+// and drift correction never wait. Downgrades do not wait either, because the control plane requests a downgrade only
+// to roll back a failed version.
 func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
 	return installed.DeletionTimestamp.IsZero() && g.holds(installed.Spec.Version, want)
 }
 
-// HoldsUnmanaged reports whether an unmanaged module waits to become managed, which would upgrade its older version.
+// HoldsUnmanaged reports whether an unmanaged module must wait before it becomes managed, because the agent would then
+// upgrade it.
 func (g Gate) HoldsUnmanaged(want bundle.Manifest) bool {
 	version, unmanaged := g.unmanaged[want.Module]
 	return unmanaged && g.holds(version, want)
@@ -124,7 +125,7 @@ func (g Gate) holds(version string, want bundle.Manifest) bool {
 		!bundle.Older(want.Version, version)
 }
 
-// Reason returns the reason of waiting upgrades.
+// Reason returns why upgrades wait: WindowMissing if no future window is long enough, WindowAwaited otherwise.
 func (g Gate) Reason() reason.Reason {
 	if g.missing {
 		return reason.WindowMissing

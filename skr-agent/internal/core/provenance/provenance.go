@@ -121,8 +121,8 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 			strings.Join(names, " and "), v1beta2.AnnotationOwnedBy)
 }
 
-// isDefaultCR reports whether the agent created the object as the default CR of the Manifest. The object then has the
-// annotation with its Manifest. A default CR that existed before belongs to its user.
+// isDefaultCR reports whether the agent created the object as the default CR of the Manifest. Such an object has the
+// annotation with the name of its Manifest. A default CR that a user created does not have it.
 func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 	cr := m.Spec.Resource
 	return cr != nil && object.OwnedBy == nameOf(m) &&

@@ -22,7 +22,8 @@ func secrets(facts Facts, set func(string, string, string, bool)) string {
 	return ""
 }
 
-// synced sets condition Synced after the first failed write, and returns the current problem, "" for none.
+// synced sets condition Synced, which does not exist before the first failed write. It returns the current problem, ""
+// for none.
 func synced(conditions []metav1.Condition, facts Facts, set func(string, string, string, bool)) string {
 	switch t := facts.Trouble; {
 	case t != nil:

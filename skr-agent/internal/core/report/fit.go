@@ -13,7 +13,8 @@ const (
 	// identityBytes is reserved for the statement, the certificate, the certificate request and the enrollment, which
 	// the agent adds later.
 	identityBytes = 16 << 10
-	// maxPayloadBytes is the maximum size of the report without these parts. Base64 encoding adds a third to it.
+	// maxPayloadBytes is the maximum size of the report without the parts in identityBytes. It accounts for base64
+	// encoding, which adds a third.
 	maxPayloadBytes = bundle.MaxReportBytes/4*3 - identityBytes
 	// shortMessageBytes is the length of shortened messages.
 	shortMessageBytes = 96
@@ -72,7 +73,8 @@ func (f *fitting) bytes() int {
 	return len(data)
 }
 
-// limitModules applies the limits of modules. If two Manifests are of the same module, it keeps the more urgent state.
+// limitModules applies the limits of modules. If two Manifests belong to the same module, it keeps the one with the
+// more urgent state.
 func (f *fitting) limitModules() {
 	modules := slices.Clone(f.report.Modules)
 	slices.SortStableFunc(modules, func(a, b bundle.ReportedModule) int {
@@ -112,7 +114,7 @@ func long(o *v1beta2.TrackingObject) bool {
 			len(o.PartialMeta.Namespace)) > bundle.MaxModuleNameBytes
 }
 
-// keepModules keeps the most urgent modules.
+// keepModules removes the least urgent modules if the report has more than most modules.
 func (f *fitting) keepModules(most int) {
 	over := len(f.report.Modules) - most
 	if over <= 0 {
@@ -144,7 +146,7 @@ func (f *fitting) limitWishes() {
 			m.ControllerName = bundle.Bounded(m.ControllerName, bundle.MaxModuleNameBytes)
 		}
 		if len(m.RemoteModuleTemplateRef) > bundle.MaxModuleNameBytes {
-			m.RemoteModuleTemplateRef = "" // the field has no effect
+			m.RemoteModuleTemplateRef = "" // this field of the Kyma has no effect
 		}
 	}
 	if unspeakable {
@@ -200,7 +202,7 @@ func (f *fitting) leaveListsOut() {
 func (f *fitting) wishBytes() int {
 	data, err := json.Marshal(f.report.Kyma)
 	if err != nil {
-		return 0 // bytes returns 0 for the same error
+		return 0 // signing the report returns the same error
 	}
 	return len(data)
 }
@@ -211,7 +213,7 @@ func (f *fitting) leaveWishesOut() {
 	}
 }
 
-// leaveModulesOut keeps as many modules as fit into the report.
+// leaveModulesOut removes the least urgent modules until the report fits.
 func (f *fitting) leaveModulesOut(most int) {
 	for n := len(f.report.Modules); n > 0 && f.bytes() > most; {
 		n -= (n + 9) / 10
@@ -258,7 +260,7 @@ func (f *fitting) limitDetails(most int) {
 func detailBytes(d bundle.ModuleDetails) int {
 	data, err := json.Marshal(d)
 	if err != nil {
-		return 0 // bytes returns 0 for the same error
+		return 0 // signing the report returns the same error
 	}
 	return len(data)
 }

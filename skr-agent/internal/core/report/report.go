@@ -97,7 +97,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil &&
 			ready.ObservedGeneration != m.Generation &&
 			m.DeletionTimestamp.IsZero() {
-			// The status belongs to an older spec.
+			// The status is from an older generation of the Manifest.
 			module.State, module.Reason, module.Message = v1beta2.StateProcessing, "", ""
 		}
 		if r := m.Spec.Resource; r != nil {
@@ -187,7 +187,7 @@ func message(m *v1beta2.Manifest) string {
 
 func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }
 
-// takeover returns the facts for reporting a takeover.
+// takeover returns the facts that package takeover needs to report a takeover.
 func (f Facts) takeover() takeover.Facts {
 	return takeover.Facts{
 		Bundle: f.Bundle, Manifests: f.Manifests, PhaseDone: f.PhaseDone, Removed: f.Removed, Unstaged: f.Unstaged,
@@ -222,7 +222,7 @@ func New(runtime string, facts Facts) bundle.Report {
 	if facts.Unreadable == nil || facts.Kyma == nil {
 		return fit(r, maxPayloadBytes)
 	}
-	// A partial request must not replace the previous one.
+	// Omit the requested modules, because a partial list would replace the previous request in the control plane.
 	asked := len(r.Kyma.Spec.Modules)
 	r.Kyma.Spec.Modules = nil
 	r = fit(r, maxPayloadBytes)
@@ -285,7 +285,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 		if c.trouble != "" {
 			set(c.kind, c.wrong, c.trouble, false)
 		} else if meta.FindStatusCondition(after.Conditions, c.kind) != nil {
-			// Without an earlier problem, the condition does not exist.
+			// Add the condition only after a problem, and set it to True when the problem is solved.
 			set(c.kind, c.right, c.good, true)
 		}
 	}
@@ -396,7 +396,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 		}
 		if _, unmanaged := facts.Unmanaged[m.Module()]; unmanaged {
 			status := found[m.Module()]
-			// A module that becomes managed stays unmanaged until its last Manifest is deleted.
+			// A module that becomes managed again has state Unmanaged until its old Manifest is deleted.
 			status.State = v1beta2.StateUnmanaged
 			found[m.Module()] = status
 		}
@@ -416,7 +416,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 				}
 			}
 			if m.Unmanaged {
-				// As in Kyma, an unmanaged module has no resource.
+				// As in lifecycle-manager, the status of an unmanaged module has no Manifest, resource or template.
 				status.Manifest, status.Resource, status.Template = nil, nil, nil
 				// Use the version of the last Manifest: the module may not have been upgraded to the bundle's version.
 				status.State, status.Channel = v1beta2.StateUnmanaged, m.Channel
@@ -429,7 +429,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			status := found[p.Module]
 			message := p.Message
 			if status.Message != "" && slices.Contains(b.Statement.Predicate.Removals, p.Module) {
-				message += "; " + status.Message // lists the objects that prevent the removal
+				message += "; " + status.Message // this message lists the objects that prevent the removal
 			}
 			status.Name, status.State, status.Message = p.Module, p.State, message
 			if slices.ContainsFunc(facts.Kyma.Spec.Modules, func(m v1beta2.Module) bool { return m.Name == p.Module }) {
