@@ -114,7 +114,8 @@ type VerifiedCarried struct {
 	Predicate CarriedPredicate
 }
 
-// VerifyCarried checks that a publisher of the root signed the list in the manifest. The error is a *refusal.Error.
+// VerifyCarried checks that the list of images in the manifest is signed with a publisher key of the root of trust. The
+// error is a *refusal.Error.
 func VerifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, error) {
 	list, refusal := verifyCarried(fetched, root)
 	if refusal != nil {

@@ -30,7 +30,7 @@ type ReportedCheckRun struct {
 	Measured time.Time `json:"measured"`
 	// Problem is the reason why no check was measured, or empty if the checks were measured.
 	Problem string `json:"problem,omitempty"`
-	// Checks are the results, sorted by name. A single measurement decides between Passed and Failed.
+	// Checks are the results, sorted by name. The agent measures each check only once.
 	Checks []ReportedCheck `json:"checks,omitempty"`
 }
 

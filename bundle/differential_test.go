@@ -238,10 +238,10 @@ func TestVerifyReportsMissedBundlesAsAGap(t *testing.T) {
 
 func TestAcceptedTimeNeverDecreases(t *testing.T) {
 	for name, c := range map[string]struct{ before, want time.Time }{
-		"time advances to the bundle's time of issue": {
+		"bundle issued after the newest accepted time": {
 			trusttest.Now.Add(-2 * time.Hour), trusttest.Now.Add(-time.Hour),
 		},
-		"later accepted time is not decreased": {trusttest.Now, trusttest.Now},
+		"bundle issued before the newest accepted time": {trusttest.Now, trusttest.Now},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAttempt(t)

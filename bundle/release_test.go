@@ -277,7 +277,7 @@ func decode(data []byte) (*unstructured.Unstructured, error) {
 	return object, json.Unmarshal(data, &object.Object)
 }
 
-func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
+func TestReleaseKeysForbidUnreleasedContentInBundleFields(t *testing.T) {
 	key := trusttest.RSAKey(t)
 	root := locked(t, 1, key)
 	r := newRelease(t, "1.2.0", key)
@@ -375,7 +375,7 @@ func TestReleaseKeysForbidContentFromOtherFields(t *testing.T) {
 		"released component under the name of another module": {func(m *Manifest, _ *DesiredState) {
 			m.Name, m.Module = "networking", "networking"
 		}, "cannot be module networking"},
-		"released component under the end of its name": {func(m *Manifest, _ *DesiredState) {
+		"released component under a suffix of its module name": {func(m *Manifest, _ *DesiredState) {
 			m.Name, m.Module = "eda", "eda"
 		}, "cannot be module eda"},
 		"released component under its full name": {func(m *Manifest, _ *DesiredState) {

@@ -27,11 +27,11 @@ const (
 // clocks differ by at most trust.MaxClockSkew.
 func maxReportSequence(now time.Time) int64 { return now.Add(trust.MaxClockSkew).UnixMilli() }
 
-// NextReportSequence returns the sequence of the next report. last is the previous sequence, or 0 for the first report.
-// verified is the latest time with a trusted signature, or zero. If the clock is ahead of verified by more than the
-// allowed skew, verified is used instead. With a wrong clock, a control plane would refuse this report, or refuse later
-// reports after the clock is corrected. The sequence decreases only if no control plane can have accepted the last
-// sequence.
+// NextReportSequence returns the sequence of an agent's next report. last is the sequence of its previous report, or 0
+// for the first report. verified is the latest time with a trusted signature, or zero. now is the time of the agent's
+// clock. If the clock is ahead of verified by more than trust.MaxClockSkew, the sequence is computed from verified.
+// Otherwise a control plane would refuse the report, or refuse later reports once the clock is corrected. The sequence
+// is lower than last only if no control plane can have accepted last.
 func NextReportSequence(last int64, now, verified time.Time) int64 {
 	if last > maxReportSequence(now) {
 		last = 0

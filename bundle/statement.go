@@ -90,7 +90,7 @@ func (s Source) String() string { return "commit " + s.Commit + " of " + s.Repos
 // Rollback is the return of a module to an older version.
 type Rollback struct {
 	Module string `json:"module"`
-	// From is the newest version that the runtime may have. To is the version to install.
+	// From is the newest installed version that the rollback is allowed to replace. To is the version to install.
 	From string `json:"from"`
 	To   string `json:"to"`
 }

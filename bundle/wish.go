@@ -41,10 +41,10 @@ func (p Predicate) Answers(spec v1beta2.KymaSpec, generation int64) bool {
 	return p.KymaGeneration == generation
 }
 
-// AllowsRollback reports whether the statement allows the rollback of a module from the runtime's version from to the
-// version to.
-func (p Predicate) AllowsRollback(module, from, to string) bool {
+// AllowsRollback reports whether the statement allows the runtime to replace the installed version of a module with the
+// older target version.
+func (p Predicate) AllowsRollback(module, installed, target string) bool {
 	return slices.ContainsFunc(p.Rollback, func(r Rollback) bool {
-		return r.Module == module && r.To == to && !Older(r.From, from)
+		return r.Module == module && r.To == target && !Older(r.From, installed)
 	})
 }

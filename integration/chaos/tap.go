@@ -200,7 +200,7 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 		}
 		newest := len(t.roots) - 1
 		verified, err := bundle.Adopt(fetched(body), runtime, t.roots[newest], t.roots[:newest]...)
-		for older := newest - 1; err != nil && older >= t.settled(); older-- {
+		for older := newest - 1; err != nil && older >= t.settledRoot(); older-- {
 			if verified, otherwise := bundle.Adopt(fetched(body), runtime, t.roots[older],
 				t.roots[:older]...); otherwise == nil {
 				return verified, nil
@@ -218,9 +218,10 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 	return judge()
 }
 
-// settled returns the index of the newest root of trust that the registry has served for at least rootSpreads. Agents
-// can still use this root, and accept bundles that are signed with a key which only a newer root revokes.
-func (t *tap) settled() int {
+// settledRoot returns the index in t.roots of the newest root of trust that the registry has served for at least
+// rootSpreads. An agent may still use this root although newer roots exist. It then accepts bundles that are signed
+// with a key that only a newer root revokes.
+func (t *tap) settledRoot() int {
 	for i := len(t.roots) - 1; i > 0; i-- {
 		if at, there := t.arrived[t.roots[i].Version]; there && t.since()-at >= rootSpreads {
 			return i

@@ -26,7 +26,7 @@ type Pool struct {
 	started  int // number of clusters that were started
 	lent     int // number of loans
 	closed   bool
-	changed  chan struct{} // closed and replaced when idle, starting or closed changes
+	changed  chan struct{} // Pool closes and replaces this channel whenever idle, starting or closed changes
 }
 
 // startingAtOnce is the maximum number of clusters that start at the same time. A start is CPU-bound, and a waiting

@@ -104,7 +104,8 @@ func (c *Cluster) Rights(
 	return findings
 }
 
-// Given checks whether the API server grants all permissions of a part of the chart's RBAC.
+// Given checks whether the API server grants the caller all permissions of one RBAC file of the chart. part is the name
+// of the file without extension.
 func (c *Cluster) Given(ctx context.Context, part string, permissions []Permission, advice string) Finding {
 	denied, err := c.denied(ctx, permissions)
 	if err != nil {

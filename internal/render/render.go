@@ -316,8 +316,8 @@ type identity struct {
 	namespace, name string
 }
 
-// collect returns the objects of found without server fields. It returns an error if an object is invalid, duplicate or
-// too large.
+// collect returns the parsed objects of a module, without the fields that API servers set. It returns an error if an
+// object is invalid, duplicate or too large.
 func collect(found []placed) ([]*unstructured.Unstructured, error) {
 	if len(found) == 0 {
 		return nil, errors.New("content has no objects")

@@ -13,10 +13,11 @@ const (
 const (
 	// ReasonRolloutBegun: a Rollout was created. The message contains the module, versions, channel and policy.
 	ReasonRolloutBegun = "RolloutBegun"
-	// ReasonWaveStarted: a wave with at least one runtime started. The message contains the wave's name.
+	// ReasonWaveStarted: the Rollout started a wave that updates at least one runtime. The message contains the wave's
+	// name.
 	ReasonWaveStarted = "WaveStarted"
-	// ReasonWaveProven: a wave with at least one runtime is proven, so the next wave can start. The message contains
-	// the numbers of updated, failed and deferred runtimes.
+	// ReasonWaveProven: a wave that updated at least one runtime is proven, so the next wave can start. The message
+	// contains the numbers of updated, failed and deferred runtimes.
 	ReasonWaveProven = "WaveProven"
 	// ReasonOfflineAfterTooShort is a Warning on a RolloutPolicy: its offlineAfter makes healthy runtimes count as
 	// offline.

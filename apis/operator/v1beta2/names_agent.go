@@ -15,8 +15,8 @@ const (
 	// AnnotationUndecidedImage is COUNT IMAGE: an agent image, and the number of its trials that the agent stopped
 	// because the registry did not work. The agent tries the image again when the registry works.
 	AnnotationUndecidedImage = "kyma-pull.dev/undecided-image"
-	// AnnotationRequestedImage is the last agent image that the agent set because a bundle requested it. If the bundle
-	// no longer requests an undecided image, the agent does not try the image again.
+	// AnnotationRequestedImage is the last agent image that the agent set because a bundle requested it. If this image
+	// is also in AnnotationUndecidedImage, the agent tries it again only while a bundle requests it.
 	AnnotationRequestedImage = "kyma-pull.dev/requested-image"
 	// AnnotationUnprovenStarts is the number of starts of each pod whose image is not proven, as POD:COUNT,… After too
 	// many starts, the agent rolls the image back.

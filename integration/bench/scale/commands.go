@@ -36,7 +36,7 @@ func (w *world) commands(ctx context.Context) error {
 	if err := w.killPublisher(); err != nil {
 		return err
 	}
-	w.kymas.close() // the watch of Kymas would receive every copy
+	w.kymas.close() // the watch would otherwise receive every Kyma that copyKymas creates
 	each, err := w.copyKymas(ctx)
 	if err != nil {
 		return err

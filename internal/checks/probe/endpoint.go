@@ -70,7 +70,7 @@ func newTransport(dial func(context.Context, string, string) (net.Conn, error)) 
 // client returns a client for requests to a Service. It does not follow redirects.
 func (p *Prober) client() *http.Client {
 	return &http.Client{
-		Transport:     limited(p.transport, maxBodyBytes),
+		Transport:     transport{p.transport, maxBodyBytes},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

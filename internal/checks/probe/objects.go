@@ -19,8 +19,12 @@ const (
 	// maxObjects limits the number of objects in the CEL variable "objects". pageObjects limits the number of objects
 	// in one response of the API server.
 	maxObjects, pageObjects = 500, 100
-	// sharedFor is the time for which the result of a read is cached. maxShared limits the number of cached results.
-	sharedFor, maxShared = time.Second, 8
+	// maxReadBytes limits the size of all objects in the variable, because decoded objects need about six times as much
+	// memory.
+	maxReadBytes = 8 << 20
+	// sharedFor is the time for which the result of a read is cached. maxShared limits the number of cached results, and
+	// maxSharedBytes the size of each.
+	sharedFor, maxShared, maxSharedBytes = time.Second, 8, 1 << 20
 )
 
 // selection selects the objects that a check reads.
@@ -44,9 +48,12 @@ type read struct {
 	err     error
 }
 
+// fetcher reads the objects of a selection, and returns the size of the responses in bytes.
+type fetcher func(context.Context) (objects []any, bytes int64, err error)
+
 // get returns the objects of a selection from the cache, or calls fetch. Callers must not change the objects. If
 // another caller's fetch failed, get calls its own fetch, because the cause can be the other caller's timeout.
-func (r *reads) get(ctx context.Context, s selection, fetch func(context.Context) ([]any, error)) ([]any, error) {
+func (r *reads) get(ctx context.Context, s selection, fetch fetcher) ([]any, error) {
 	r.mu.Lock()
 	known := r.kept[s]
 	if known == nil {
@@ -56,8 +63,12 @@ func (r *reads) get(ctx context.Context, s selection, fetch func(context.Context
 			time.AfterFunc(sharedFor, func() { r.forget(s) })
 		}
 		r.mu.Unlock()
-		known.objects, known.err = fetch(ctx)
+		var bytes int64
+		known.objects, bytes, known.err = fetch(ctx)
 		close(known.done)
+		if bytes > maxSharedBytes {
+			r.forget(s)
+		}
 		return known.objects, known.err
 	}
 	r.mu.Unlock()
@@ -67,7 +78,8 @@ func (r *reads) get(ctx context.Context, s selection, fetch func(context.Context
 	case <-known.done:
 	}
 	if known.err != nil {
-		return fetch(ctx)
+		objects, _, err := fetch(ctx)
+		return objects, err
 	}
 	return known.objects, nil
 }
@@ -95,8 +107,10 @@ func (p *Prober) objects(ctx context.Context, c fleet.CELCheck) ([]any, error) {
 		}
 	}
 	selected := selection{version, c.Kind, c.Namespace, selector.String()}
-	return p.reads.get(ctx, selected, func(ctx context.Context) ([]any, error) {
-		return p.list(ctx, selected, selector)
+	return p.reads.get(ctx, selected, func(ctx context.Context) ([]any, int64, error) {
+		ctx, b := withBudget(ctx, maxReadBytes)
+		objects, err := p.list(ctx, selected, selector)
+		return objects, maxReadBytes - b.left.Load(), err
 	})
 }
 

@@ -3,6 +3,8 @@ package probe
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,19 +12,24 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
 func TestConcurrentChecksShareOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := reads{kept: map[selection]*read{}}
 		var fetched atomic.Int32
-		failure := error(nil)
+		failure, bytes := error(nil), int64(0)
 		get := func(namespace string) ([]any, error) {
 			return r.get(t.Context(), selection{kind: "Pod", namespace: namespace},
-				func(context.Context) ([]any, error) {
+				func(context.Context) ([]any, int64, error) {
 					fetched.Add(1)
 					time.Sleep(100 * time.Millisecond)
-					return []any{namespace}, failure
+					return []any{namespace}, bytes, failure
 				})
 		}
 		together := func(namespaces ...string) {
@@ -59,6 +66,13 @@ func TestConcurrentChecksShareOneRead(t *testing.T) {
 		if n := kept(); n != 0 {
 			t.Errorf("got %d cached reads after they expired, want 0", n)
 		}
+		bytes = maxSharedBytes + 1
+		together("large")
+		if n := kept(); n != 0 {
+			t.Errorf("got %d cached reads after a large one, want 0", n)
+		}
+		fetched.Store(0)
+		bytes = 0
 		failure = errors.New("the API server does not respond")
 		together("a", "a")
 		count(2, "two checks whose shared read failed")
@@ -78,9 +92,9 @@ func TestConcurrentChecksShareOneRead(t *testing.T) {
 func TestSharedReadObservesTheCallersTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := reads{kept: map[selection]*read{}}
-		slow := func(context.Context) ([]any, error) {
+		slow := func(context.Context) ([]any, int64, error) {
 			time.Sleep(time.Minute)
-			return nil, nil
+			return nil, 0, nil
 		}
 		go func() { _, _ = r.get(t.Context(), selection{}, slow) }()
 		synctest.Wait()
@@ -91,4 +105,21 @@ func TestSharedReadObservesTheCallersTimeout(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(2 * time.Minute)
 	})
+}
+
+// TestObjectsOfACheckHaveALimit reads ConfigMaps that need several responses.
+func TestObjectsOfACheckHaveALimit(t *testing.T) {
+	w := newWorld(t)
+	large := strings.Repeat("x", 900<<10)
+	for i := range 11 {
+		require.NoError(t, w.Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: fmt.Sprint("large-", i)},
+			Data:       map[string]string{"data": large},
+		}))
+	}
+	m := w.measure(fleet.Check{Timeout: metav1.Duration{Duration: time.Minute}, CEL: &fleet.CELCheck{
+		APIVersion: "v1", Kind: "ConfigMap", Namespace: w.namespace, Expression: "objects.size() > 0",
+	}})
+	require.Equal(t, checks.Unknown, m.Verdict)
+	require.Contains(t, m.Message, "the objects have more than 8388608 bytes: use a namespace or a selector")
 }

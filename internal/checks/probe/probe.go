@@ -81,7 +81,7 @@ type Prober struct {
 // New returns a Prober. It does not connect to the API server until the first measurement.
 func New(options Options) (*Prober, error) {
 	config := rest.CopyConfig(options.Config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited(next, maxResponseBytes) })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next, maxResponseBytes} })
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err

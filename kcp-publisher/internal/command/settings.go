@@ -190,8 +190,8 @@ func (f *settingsFlags) pullSecretIn(namespace string) (types.NamespacedName, er
 	}
 	if namespace == "" {
 		return types.NamespacedName{},
-			cli.Usage(fmt.Errorf("--image-pull-secret %q: must be NAMESPACE/NAME without --secrets-namespace",
-				f.pullSecret))
+			cli.Usage(fmt.Errorf("--image-pull-secret %q has no namespace: use NAMESPACE/NAME, or set "+
+				"--secrets-namespace", f.pullSecret))
 	}
 	return types.NamespacedName{Namespace: namespace, Name: f.pullSecret}, nil
 }

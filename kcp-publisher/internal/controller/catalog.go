@@ -46,11 +46,11 @@ type Catalog struct {
 	// snapshot was read. An event in again triggers a read of the catalog.
 	held        atomic.Int32
 	ended, seen atomic.Int64
-	// began is the start time of the latest change, in Unix nanoseconds. waited is true if a change took so long that
-	// Kymas were requeued for their next poll.
-	began  atomic.Int64
-	waited atomic.Bool
-	again  chan event.GenericEvent
+	// changeStart is the start time of the latest change of the catalog, in Unix nanoseconds. slowChange is true if a
+	// change took so long that the publisher postponed Kymas to their next poll.
+	changeStart atomic.Int64
+	slowChange  atomic.Bool
+	again       chan event.GenericEvent
 	// fleet records the Kymas with pending work.
 	fleet *fleetstate.Fleet
 	// marked counts how often all Kymas were marked for reconciliation.
@@ -59,7 +59,7 @@ type Catalog struct {
 
 // Hold freezes the catalog and all bundles until release is called, so no bundle contains a partial change.
 func (c *Catalog) Hold() (release func()) {
-	c.began.Store(time.Now().UnixNano())
+	c.changeStart.Store(time.Now().UnixNano())
 	c.held.Add(1)
 	return sync.OnceFunc(func() {
 		c.ended.Add(1)
@@ -79,7 +79,7 @@ func (c *Catalog) changingFor() time.Duration {
 	if c.held.Load() == 0 {
 		return 0
 	}
-	return time.Since(time.Unix(0, c.began.Load()))
+	return time.Since(time.Unix(0, c.changeStart.Load()))
 }
 
 // Snapshot returns the latest catalog, or nil before the first read.

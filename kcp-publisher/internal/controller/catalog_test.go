@@ -93,7 +93,7 @@ func TestCatalogChangeTimeStartsAtTheLatestHold(t *testing.T) {
 		t.Errorf("got %s without a change, want 0", took)
 	}
 	release := c.Hold()
-	c.began.Store(time.Now().Add(-time.Hour).UnixNano())
+	c.changeStart.Store(time.Now().Add(-time.Hour).UnixNano())
 	if took := c.changingFor(); took < time.Hour {
 		t.Errorf("got %s an hour after the change began", took)
 	}

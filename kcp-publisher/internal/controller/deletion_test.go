@@ -26,7 +26,7 @@ func TestDeletedKymaDoesNotWaitForALongCatalogChange(t *testing.T) {
 	if k.lastView(deleted) != nil {
 		t.Error("a deleted Kyma does not wait for a change that has just begun")
 	}
-	c.began.Store(time.Now().Add(-reconcile.HoldSettles).UnixNano())
+	c.changeStart.Store(time.Now().Add(-reconcile.HoldSettles).UnixNano())
 	if k.lastView(kept) != nil || k.view() != nil {
 		t.Error("a Kyma without deletion timestamp is resolved during a change")
 	}

@@ -76,7 +76,7 @@ func (k *Kymas) begin(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 	if view == nil {
 		p.facts.Changing = max(k.Catalog.changingFor(), k.Shard.unannouncedFor())
 		if p.facts.Changing >= reconcile.HoldSettles {
-			k.Catalog.waited.Store(true)
+			k.Catalog.slowChange.Store(true)
 		}
 		return p
 	}

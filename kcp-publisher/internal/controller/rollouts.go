@@ -243,12 +243,12 @@ func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
 
 // mark requests a reconciliation of every Kyma for which the two views decide differently.
 func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
-	// If waited is true, Kymas were requeued for their next poll and would otherwise wait for it.
-	if waited := r.Catalog.waited.Swap(false); waited || before == nil ||
+	// After a slow change, Kymas are requeued for their next poll and would otherwise wait for this poll.
+	if slow := r.Catalog.slowChange.Swap(false); slow || before == nil ||
 		before.Catalog.Revision != now.Catalog.Revision {
 		err := r.Catalog.markAll(ctx)
-		if err != nil && waited {
-			r.Catalog.waited.Store(true)
+		if err != nil && slow {
+			r.Catalog.slowChange.Store(true)
 		}
 		return err
 	}

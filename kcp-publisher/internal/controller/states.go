@@ -72,7 +72,7 @@ func init() { measure.Collect(runtimeStates, ofFleet...) }
 // states exports the numbers of runtimes and modules as metrics, so no metric has a runtime as a label. It exports no
 // metrics before it has counted the first runtime. It is safe for concurrent use.
 type states struct {
-	mu    sync.Mutex // guards the fields below and those of the parts
+	mu    sync.Mutex // guards parts with their fields, and counts
 	parts map[*part]struct{}
 	// counts contains the number of runtimes or modules for each metric and its label values.
 	counts map[fleetstate.Series]int

@@ -199,7 +199,7 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 	for _, b := range g.carried {
 		tags = append(tags, bundle.CarriedLastTag(b.Runtime))
 	}
-	before, err := g.signedBefore(ctx, repository, tags)
+	before, err := g.existingManifest(ctx, repository, tags)
 	if err != nil {
 		return bundle.Blob{}, err
 	}
@@ -227,9 +227,9 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 	return manifest, nil
 }
 
-// signedBefore returns the manifest that all tags reference. It returns nil if a tag is missing or the tags reference
-// different manifests.
-func (g *gathering) signedBefore(
+// existingManifest returns the manifest to which all of these tags point in the repository. It returns nil if a tag
+// does not exist or the tags point to different manifests.
+func (g *gathering) existingManifest(
 	ctx context.Context, repository store.Reader, tags []string,
 ) (*bundle.Fetched, error) {
 	unlessUnusable := func(err error) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// contents is the state of stored contents between rounds.
+// contents records which module contents the agent has fetched and stored. It is kept from one round to the next.
 type contents struct {
 	// unstaged contains the error of each module whose content is missing.
 	unstaged map[string]error
@@ -29,8 +29,8 @@ type contents struct {
 	// polled is true if the agent polled the registry while the fetch was running. The poll can make missing contents
 	// available.
 	polled bool
-	// kept contains the digests that the last prune did not delete. unpruned is true if other contents were stored
-	// since then.
+	// kept contains the digests that the last prune did not delete. unpruned is true if the agent has stored contents
+	// since that prune.
 	kept     map[digest.Digest]bool
 	unpruned bool
 }

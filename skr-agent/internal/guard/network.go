@@ -24,7 +24,7 @@ func checkNetworkPolicy(o *unstructured.Unstructured, home string) string {
 	case "crd.antrea.io":
 		switch {
 		case k.Kind == "ClusterNetworkPolicy" &&
-			!slices.ContainsFunc(appliedTo(o),
+			!slices.ContainsFunc(entriesOf(o, "appliedTo", "namespaceSelector"),
 				func(s map[string]any) bool { return !leavesOutNamespace(s, home, corev1.LabelMetadataName) }):
 			return ""
 		case k.Kind == "ClusterNetworkPolicy":
@@ -63,17 +63,6 @@ func selectorsOf(o *unstructured.Unstructured) []map[string]any {
 		if selector, found, _ := unstructured.NestedMap(o.Object, path...); found {
 			all = append(all, selector)
 		}
-	}
-	return orMatchAll(all)
-}
-
-func appliedTo(o *unstructured.Unstructured) []map[string]any {
-	var all []map[string]any
-	entries, _, _ := unstructured.NestedSlice(o.Object, "spec", "appliedTo")
-	for _, entry := range entries {
-		e, _ := entry.(map[string]any)
-		selector, _ := e["namespaceSelector"].(map[string]any)
-		all = append(all, selector)
 	}
 	return orMatchAll(all)
 }

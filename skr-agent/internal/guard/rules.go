@@ -54,7 +54,18 @@ func rules() []rule {
 		{"priority-level", "", checkPriorityLevel},
 		{"request-flow", "", checkFlowSchema},
 		{"secret-reference", "", checkSecretReference},
+		{
+			"sealed-secret",
+			"users who can create a Secret in a namespace can usually read the other Secrets there",
+			checkSealedSecret,
+		},
 		{"network", "", checkNetworkPolicy},
+		{
+			"redirection",
+			"only operators can create cluster-wide network objects, and the admission plugin DenyServiceExternalIPs " +
+				"refuses external IPs of all users",
+			checkRedirection,
+		},
 		{"kubernetes-api", "", checkKubernetesAPI},
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
 // secretName and secretNamespace match the parameters of storage classes that contain the name or namespace of a
@@ -100,6 +103,16 @@ func secretParameter(parameters map[string]any, home string) string {
 		if reaches && secretName.MatchString(parameter) && (isAgents(name) || open) {
 			return fmt.Sprintf("parameters.%s would give its driver access to a Secret of the agent", parameter)
 		}
+	}
+	return ""
+}
+
+// checkSealedSecret refuses Secrets with the label of Secrets from the control plane, because the agent would adopt the
+// module's Secret and write the control plane's data into it.
+func checkSealedSecret(o *unstructured.Unstructured, _ string) string {
+	_, sealed := o.GetLabels()[v1beta2.LabelSealed]
+	if sealed && KeyOf(o).GroupKind() == (schema.GroupKind{Kind: "Secret"}) {
+		return "label " + v1beta2.LabelSealed + " marks Secrets from the control plane"
 	}
 	return ""
 }

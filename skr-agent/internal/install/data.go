@@ -220,7 +220,7 @@ func (i *Installer) keepNamespaces(
 			continue
 		}
 		if err := i.actor(m).unmark(ctx, live); err != nil {
-			return nil, fmt.Errorf("keep %s: %w", keyOf(r), err)
+			return nil, fmt.Errorf("remove the agent's marks from %s: %w", keyOf(r), err)
 		}
 		i.events.Eventf(m, nil, "Warning", v1beta2.ReasonDataKept, "Remove", "kept %s because it contains %s", keyOf(r),
 			firstFew(contents))

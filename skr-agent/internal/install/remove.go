@@ -256,11 +256,11 @@ func (l *remainingObjects) add(r v1beta2.Resource, why string) {
 	l.objects, l.texts = append(l.objects, r), append(l.texts, keyOf(r).String()+why)
 }
 
-// stillHidden handles an object whose kind the API server does not serve. It adds the object to left if the API server
-// may still store it. It ignores the object if the module also contains the CRD or APIService of the kind, because the
-// object is removed with it.
+// stillHidden handles an object whose kind the API server does not serve. It adds the object to the remaining objects
+// if the API server may still store it. It ignores the object if the module also contains the CRD or APIService of the
+// kind, because the API server then removes the object with that CRD or APIService.
 func (i *Installer) stillHidden(
-	ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, left *remainingObjects,
+	ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, remaining *remainingObjects,
 ) error {
 	defined := slices.ContainsFunc(m.Status.Synced, func(d v1beta2.Resource) bool {
 		gk := keyOf(d).GroupKind()
@@ -271,7 +271,7 @@ func (i *Installer) stillHidden(
 	}
 	why, err := i.hidden(ctx, r)
 	if why != "" {
-		left.add(r, " (may still exist: "+why+")")
+		remaining.add(r, " (may still exist: "+why+")")
 	}
 	return err
 }
@@ -452,7 +452,7 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 			continue
 		}
 		if err := a.unmark(ctx, o); err != nil {
-			return fmt.Errorf("keep %s: %w", keyOf(r), err)
+			return fmt.Errorf("remove the agent's marks from %s: %w", keyOf(r), err)
 		}
 	}
 	return nil

@@ -40,12 +40,17 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 }
 
-// take returns the measurements to start now and marks them as running. next is the time until the next measurement, 0
-// for none.
+// take returns the measurements to start now and marks them as running. It leaves out measurements beyond the limit of
+// their module, which start when a running measurement of the module ends. next is the time until the next measurement,
+// 0 for none.
 func (r *Runner) take(now time.Time) (due []measurement, next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var earliest time.Time
+	busy := map[string]int{}
+	for key := range r.running {
+		busy[key.module]++
+	}
 	for _, m := range r.modules {
 		for i, d := range m.target.Definitions {
 			at, measured := checks.Due(d, m.States[i], m.Ready, m.target.CheckFor)
@@ -54,6 +59,10 @@ func (r *Runner) take(now time.Time) (due []measurement, next time.Duration) {
 				continue
 			}
 			if !at.After(now) {
+				if busy[m.Module] >= workersPerModule {
+					continue
+				}
+				busy[m.Module]++
 				r.running[key] = true
 				due = append(due, measurement{key, m.target, d, m.States[i].Before})
 			} else if earliest.IsZero() || at.Before(earliest) {

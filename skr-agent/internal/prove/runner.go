@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// workers limits the number of concurrent measurements.
-	workers = 8
+	// workers limits the number of concurrent measurements, and workersPerModule those of one module, so a module with
+	// slow checks cannot delay the checks of other modules.
+	workers, workersPerModule = 8, 2
 	// alignment is the interval to which the times of measurements are rounded, so that many checks cause few wake-ups.
 	alignment = time.Second
 	// beforeTimeout limits the time for the measurements before an upgrade.
@@ -126,8 +127,7 @@ func (r *Runner) Set(targets []Target) {
 func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
 	ctx, cancel := context.WithTimeout(ctx, beforeTimeout)
 	defer cancel()
-	var group errgroup.Group
-	group.SetLimit(workers)
+	var modules errgroup.Group
 	for _, t := range targets {
 		r.mu.Lock()
 		known := r.modules[t.Module]
@@ -141,18 +141,29 @@ func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
 		}
 		r.modules[t.Module] = m
 		r.mu.Unlock()
-		for i, d := range t.Definitions {
-			if d.PromQL == nil {
-				continue
-			}
-			group.Go(func() error {
-				value := bundle.Bounded(r.Before(ctx, t, d), bundle.MaxCheckValueBytes)
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				m.States[i].Before = value
-				return nil
-			})
+		modules.Go(func() error {
+			r.measureBefore(ctx, t, m)
+			return nil
+		})
+	}
+	_ = modules.Wait() // the functions of the group return no errors
+}
+
+// measureBefore measures the values of a module's checks before an upgrade.
+func (r *Runner) measureBefore(ctx context.Context, t Target, m *module) {
+	var group errgroup.Group
+	group.SetLimit(workersPerModule)
+	for i, d := range t.Definitions {
+		if d.PromQL == nil {
+			continue
 		}
+		group.Go(func() error {
+			value := bundle.Bounded(r.Before(ctx, t, d), bundle.MaxCheckValueBytes)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			m.States[i].Before = value
+			return nil
+		})
 	}
 	_ = group.Wait() // the functions of the group return no errors
 }

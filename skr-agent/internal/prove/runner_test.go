@@ -2,6 +2,7 @@ package prove
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -124,6 +125,32 @@ func TestSlowCheckDoesNotDelayOthers(t *testing.T) {
 		pass(2 * time.Minute)
 		require.Equal(t, v1beta2.CheckPassed, w.Results("keda", "1.0.0")[0].Result)
 		require.Zero(t, w.Results("keda", "1.0.0")[1].Passes)
+	})
+}
+
+func TestHangingChecksOfOneModuleDoNotDelayOtherModules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		quick := w.Measure
+		w.Measure = func(ctx context.Context, t Target, d checks.Definition, before string) checks.Measurement {
+			if t.Module == "hostile" {
+				<-ctx.Done()
+			}
+			return quick(ctx, t, d, before)
+		}
+		var hanging []fleet.Check
+		for i := range bundle.MaxChecks {
+			c := *cel.DeepCopy()
+			c.Name = fmt.Sprint("hanging-", i)
+			hanging = append(hanging, c)
+		}
+		hostile := target("1.0.0", true, hanging...)
+		hostile.Module = "hostile"
+		w.Set([]Target{hostile})
+		pass(time.Minute)
+		w.Set([]Target{hostile, target("1.0.0", true, cel)})
+		pass(2 * time.Minute)
+		require.Equal(t, v1beta2.CheckPassed, w.Results("keda", "1.0.0")[0].Result)
 	})
 }
 

@@ -23,7 +23,7 @@ import (
 type root struct {
 	repository oras.ReadOnlyTarget
 	layers     []ocispec.Descriptor
-	// entries are the other manifests of an index.
+	// entries are the manifests of an index, except the manifest that contains the descriptor.
 	entries []ocispec.Descriptor
 }
 

@@ -38,7 +38,7 @@ func RootEnds(at, now time.Time) *Cause {
 }
 
 // certificatesEnd returns a message that lists reporting runtimes whose agent certificates have expired or expire soon,
-// or "". It includes runtimes that have other causes.
+// or "". It includes runtimes for which another problem is reported first.
 func certificatesEnd(in Input) string {
 	var names []string
 	all := 0

@@ -91,8 +91,8 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 	names := slices.Sorted(maps.Keys(after.Kymas))
 	for name := range before.Kymas {
 		if after.Kymas[name] == nil {
-			return f, fmt.Errorf("Kyma %s is missing after the change: deleted Kymas must have a deletion timestamp",
-				name)
+			return f, fmt.Errorf("the state after the change lacks Kyma %s: include deleted Kymas, with a deletion "+
+				"timestamp", name)
 		}
 	}
 	for _, name := range names {

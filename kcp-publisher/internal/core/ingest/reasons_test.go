@@ -41,7 +41,7 @@ func TestStatusContainsReasonOfEachProblem(t *testing.T) {
 		"module in state Error":                  {reports("Error", reason.Forbidden), keda("Forbidden", "")},
 		"module in state Error without a reason": {reports("Error", ""), keda("Other", "")},
 		"module with an unknown reason":          {reports("Warning", "Later"), keda("Other", "")},
-		"module with the reason of a problem":    {reports("Error", reason.ModuleUnknown), keda("Other", "")},
+		"module with a reason of the publisher":  {reports("Error", reason.ModuleUnknown), keda("Other", "")},
 		"module is progressing":                  {reports("Processing", reason.Installing), nil},
 		"upgrade without a maintenance window": {func(f *Facts) {
 			m := &f.Report.Modules[0]

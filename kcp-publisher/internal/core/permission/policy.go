@@ -167,8 +167,9 @@ these verbs. Grant authors of Kymas each verb that they need by name instead.
 
 ## How it is enforced
 
-A ValidatingAdmissionPolicy of the chart compares each change of a Kyma with the author's verbs. It works without the
-publisher's webhooks, and fails closed. The value ` + "`settingsPolicy.enabled`" + ` of the chart installs it.
+A ValidatingAdmissionPolicy of the chart refuses a change of these settings if its author lacks the verb. The policy
+works without the publisher's webhooks. If the API server cannot evaluate the policy, it refuses the change. The chart
+value ` + "`settingsPolicy.enabled`" + ` installs the policy.
 
 A stored Kyma does not show who changed it, so the publisher tests whether the API server enforces the policy. Before
 it follows one of these settings, it sends the API server a dry run of a change that the policy refuses for every user,

@@ -238,8 +238,8 @@ func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (all []removal.Removal)
 
 // Verdict is the decision about the removals in one runtime's next bundle.
 type Verdict struct {
-	// Held are the modules whose removal is held, with the reason. They stay in the next bundle. The reason is empty
-	// until the decision is made and recorded.
+	// Held contains each module that the next bundle keeps although its removal is pending, with the reason. The reason
+	// is empty until the publisher has decided about the removal and recorded the decision.
 	Held map[string]removal.Reason
 	// Allowed and Approved are the modules with a new decision, which must be recorded before a bundle removes them.
 	Allowed, Approved []string
@@ -278,8 +278,9 @@ func (v Verdict) Waiting() (modules []string) {
 	return modules
 }
 
-// DecidedRemovals returns the decisions to record after a verdict about all pending removals. It drops the decisions
-// about removals that are no longer pending, except removals that a bundle published recently.
+// DecidedRemovals returns the decisions about removals for the Kyma's status. It merges the verdict about all pending
+// removals into before, the decisions in the current status. It drops decisions about removals that are no longer
+// pending, except removals that a bundle published recently.
 func DecidedRemovals(
 	before []v1beta2.ModuleRemoval, v Verdict, published *Published, now time.Time,
 ) []v1beta2.ModuleRemoval {

@@ -124,7 +124,7 @@ func TestRemovalsListUnrequestedModules(t *testing.T) {
 	}{
 		"Runtime without modules": {nil, []string{"a"}, nil, nil},
 		"Requested module stays":  {[]string{"a"}, []string{"a"}, nil, nil},
-		"Unrequested modules are removed once and sorted": {
+		"List of unrequested modules is sorted without duplicates": {
 			[]string{"c", "b", "c"}, []string{"a"}, nil, []string{"b", "c"},
 		},
 		"Confirmed removal is not repeated": {

@@ -137,7 +137,7 @@ func TestRejectedReturnsTheLastFailedRollout(t *testing.T) {
 	}
 }
 
-func TestLastGoodVersionIsTheVersionOfEveryRuntime(t *testing.T) {
+func TestLastGoodVersionMustBeReadyInAllRuntimes(t *testing.T) {
 	dev, prod := grantedAgo(everyone[0], 5), grantedAgo(everyone[1], 5)
 	notReady := prod
 	notReady.Current = false

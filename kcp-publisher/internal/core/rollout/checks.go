@@ -81,8 +81,8 @@ func (p *plan) waitsForAgent(m *member, r *Runtime) bool {
 	return r.LacksChecks && len(p.checks(m)) > 0 && !p.accepted(m.wave)
 }
 
-// shows reports whether the promoted version works in a runtime that did not get the version from this rollout.
-func (p *plan) shows(m *member, r *Runtime) bool {
+// worksIn reports whether the promoted version works in a runtime that did not get the version from this rollout.
+func (p *plan) worksIn(m *member, r *Runtime) bool {
 	works := r.wasReady() && !p.inTrouble(m, r) && p.failedCheck(m, r) == nil && p.unpassed(m, r) == ""
 	return r.Version == p.spec.To && works
 }

@@ -37,9 +37,9 @@ type member struct {
 	// last good version.
 	touched bool
 	granted bool
-	// shows is true for an unaffected runtime in which the promoted version works: it has the version, was ready, and
-	// all checks of its wave are Passed.
-	shows bool
+	// works is true for an unaffected runtime that proves the promoted version: it has the version, was ready, and all
+	// checks of its wave are Passed.
+	works bool
 	// unsure is true if the runtime looks silent, but another publisher may have received a report.
 	unsure bool
 	reason string // the reason of a failure
@@ -59,8 +59,8 @@ func (p *plan) classify(runtimes []Runtime) {
 		w := &p.waves[m.wave]
 		if m.state == unaffected {
 			w.unaffected++
-			if m.shows {
-				w.show(&runtimes[i], p.start())
+			if m.works {
+				w.countWorking(&runtimes[i], p.start())
 			}
 			continue
 		}
@@ -100,17 +100,17 @@ func (p *plan) classify(runtimes []Runtime) {
 	}
 }
 
-// show counts a runtime in which the promoted version works, although it did not get the version from this rollout. If
-// no rollout published the version, the time of the upgrade is unknown. The soak time then begins at started, the start
-// of this rollout.
-func (w *wave) show(r *Runtime, started time.Time) {
-	w.shows++
-	since := started
+// countWorking counts a runtime in which the promoted version works, although it did not get the version from this
+// rollout. If no rollout published the version, the time of the upgrade is unknown. The soak time then begins at the
+// start of this rollout.
+func (w *wave) countWorking(r *Runtime, rolloutStart time.Time) {
+	w.working++
+	since := rolloutStart
 	if r.Given != nil {
 		since = r.Given.Time.Time
 	}
-	if since.After(w.shownSince) {
-		w.shownSince = since
+	if since.After(w.workingSince) {
+		w.workingSince = since
 	}
 }
 
@@ -150,7 +150,7 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 		}
 	case r.Version == p.spec.To || p.newer(r.Version):
 		m.touched, m.state = false, unaffected
-		m.shows = p.shows(m, r)
+		m.works = p.worksIn(m, r)
 	case quiet, r.Unpublishable:
 		m.touched, m.state = false, silent
 	case p.waitsForAgent(m, r):

@@ -353,7 +353,7 @@ func (p *plan) unprovenRuntimes(number int) int {
 	for i := range p.waves {
 		w := &p.waves[i]
 		all.total, all.fresh, all.updated = all.total+w.total, all.fresh+w.fresh, all.updated+w.updated
-		all.unaffected, all.shows = all.unaffected+w.unaffected, all.shows+w.shows
+		all.unaffected, all.working = all.unaffected+w.unaffected, all.working+w.working
 		if i > number {
 			later += w.total
 		}
@@ -362,9 +362,9 @@ func (p *plan) unprovenRuntimes(number int) int {
 	switch {
 	case p.situation.Proven:
 		return 0
-	case number == len(p.waves)-1 && (all.total == all.fresh || w.total == 0) && all.shows+all.updated == 0:
+	case number == len(p.waves)-1 && (all.total == all.fresh || w.total == 0) && all.working+all.updated == 0:
 		return all.unaffected
-	case w.total == 0 && w.shows == 0 && later > 0:
+	case w.total == 0 && w.working == 0 && later > 0:
 		return w.unaffected
 	}
 	return 0

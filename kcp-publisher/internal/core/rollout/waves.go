@@ -105,10 +105,10 @@ type wave struct {
 	// fresh counts the runtimes that do not have the module yet.
 	fresh int
 	// unaffected counts runtimes that already have the promoted version or a newer one, but not from this rollout. They
-	// are not part of total. shows counts the unaffected runtimes that prove the version.
-	unaffected, shows int
-	// shownSince is the latest time at which one of the runtimes counted in shows got the version, or zero.
-	shownSince time.Time
+	// are not part of total. working counts the unaffected runtimes in which the promoted version works.
+	unaffected, working int
+	// workingSince is the latest time at which one of the working runtimes got the version, or zero.
+	workingSince time.Time
 	// unread counts the updated runtimes whose reports this publisher has not read since its start. Such a report may
 	// contain a failure.
 	unread int
@@ -271,7 +271,7 @@ func (w *wave) unready() string {
 // rollout proved the version.
 func (p *plan) soakedAt(number int, ready time.Time) time.Time {
 	if w := &p.waves[number]; w.total == 0 {
-		ready = w.shownSince
+		ready = w.workingSince
 		if p.situation.Proven {
 			ready = time.Time{}
 		}

@@ -43,8 +43,8 @@ func In(spec *v1beta2.ModuleReleaseMetaSpec, source, channel string, create bool
 		return p, fmt.Errorf("%w: channel %q has version %s", ErrNothing, channel, p.To)
 	case bundle.Older(p.To, p.From):
 		return p, fmt.Errorf(
-			"channel %q has version %s, and %s is older: runtimes do not follow; use `kcp-publisher rollout undo`, "+
-				"or release a newer version",
+			"channel %q has version %s, and runtimes do not downgrade to the older version %s: use "+
+				"`kcp-publisher rollout undo`, or release a newer version",
 			channel,
 			p.From,
 			p.To,

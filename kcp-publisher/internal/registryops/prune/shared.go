@@ -81,8 +81,8 @@ func (r *reader) shared(ctx context.Context, name string) error {
 	return nil
 }
 
-// understood reports whether the manifest and its tag have a format that publishers write. It also returns the time
-// when a list expires.
+// understood reports whether the manifest and its tag have a format that publishers write. If the manifest is a list of
+// carried images, understood also returns the time at which the list expires.
 func (r *reader) understood(name, tag string, m Manifest, data []byte) (expires time.Time, ok bool) {
 	fetched := bundle.Fetched{Descriptor: m.Descriptor, Bytes: data}
 	if name == bundle.CarriedRepository {

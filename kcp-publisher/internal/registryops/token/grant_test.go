@@ -61,7 +61,7 @@ func TestTokenGrantsOnlyTheUsersPermissions(t *testing.T) {
 		"runtime cannot request all actions":                {"a", "repository:fleet/reports/a:*", ""},
 		"runtime cannot pull another runtime's bundle":      {"a", "repository:fleet/runtimes/b:pull", ""},
 		"runtime cannot pull another runtime's report":      {"a", "repository:fleet/reports/b:pull,push", ""},
-		"runtime cannot pull the documents of all runtimes": {"a", "repository:fleet/documents:pull", ""},
+		"runtime cannot pull the shared documents":          {"a", "repository:fleet/documents:pull", ""},
 		"runtime cannot read the catalog":                   {"a", "registry:catalog:*", ""},
 		"runtime cannot mount from another runtime": {
 			"a", "repository:fleet/reports/a:pull,push repository:fleet/runtimes/b:pull",

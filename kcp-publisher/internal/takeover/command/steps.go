@@ -76,10 +76,10 @@ func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string,
 }
 
 // advance requests a phase of the takeover, clean or release, from the runtimes of all selected Kymas and waits until
-// they report that the phase is complete. Then it runs the step rest in the control plane for each Kyma. If the command
-// is interrupted, the operator can run it again to continue.
+// they report that the phase is complete. Then it calls finish for each Kyma, which completes the phase in the control
+// plane. If the command is interrupted, the operator can run it again to continue.
 func (f *takeoverFlags) advance(
-	cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, rest takeoverStep,
+	cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, finish takeoverStep,
 ) error {
 	api, err := f.Connect()
 	if err != nil {
@@ -126,7 +126,7 @@ func (f *takeoverFlags) advance(
 			return nil, err
 		}
 		removed := takeover.ProgressOf(kyma).Removed
-		done, err := rest(ctx, api, kyma)
+		done, err := finish(ctx, api, kyma)
 		if phase == bundle.TakeoverClean && err == nil {
 			done = append(inRuntime(removed), append(done, f.kubeconfigs(ctx, api, kyma)...)...)
 			if f.gone {

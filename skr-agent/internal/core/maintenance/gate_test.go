@@ -120,14 +120,14 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 		"module that becomes unmanaged does not wait": {
 			waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].Unmanaged = true }), "",
 		},
-		"module that becomes managed in an older version waits": {
+		"unmanaged module with an older version waits to become managed": {
 			waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }),
 			forSaturday + "; the module stays unmanaged until then"},
-		"module that becomes managed in the same version does not wait": {
+		"unmanaged module with the same version becomes managed without waiting": {
 			waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.1.0"} }),
 			"",
 		},
-		"module becomes managed in the window": {
+		"unmanaged module with an older version becomes managed in the window": {
 			waitingScene().later(24 * time.Hour).
 				with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }), "",
 		},

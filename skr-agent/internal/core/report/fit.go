@@ -24,9 +24,10 @@ const (
 
 // fit reduces the report to its limits, because the control plane refuses a report that is too large. It first removes
 // entries that exceed a limit. Then it removes parts of the report in the following order, until the report fits:
-// details, messages, resources of modules, watched objects, very large requests, modules, and finally all requests. The
-// requests are last, because the runtime's admin needs them to remove modules. The report lists its omitted parts, so
-// that the control plane does not treat these as deleted.
+// details, messages, resources of modules, watched objects, the requested modules if they need more than half of the
+// limit, installed modules, and finally all requested modules. The requested modules are last, because the runtime's
+// admin removes modules by omitting them there. The report lists its omitted parts, so the control plane does not treat
+// these parts as deleted.
 func fit(r bundle.Report, most int) bundle.Report {
 	f := fitting{report: r}
 	f.limitModules()

@@ -1,0 +1,59 @@
+package guard
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// checkRedirection refuses objects that can send the agent's connections, such as those to the API server or the
+// registry, to other addresses: external IPs of Services (CVE-2020-8554), and redirects of Cilium and Antrea.
+func checkRedirection(o *unstructured.Unstructured, home string) string {
+	const fix = "this object could redirect the agent's connections: "
+	switch k := KeyOf(o); k.Group {
+	case "":
+		if ips, _, err := unstructured.NestedSlice(o.Object, "spec", "externalIPs"); k.Kind == "Service" &&
+			(err != nil || len(ips) > 0) {
+			return fix + "remove spec.externalIPs, and use a Service of type LoadBalancer"
+		}
+	case "cilium.io":
+		frontend, _, err := unstructured.NestedMap(o.Object, "spec", "redirectFrontend")
+		switch {
+		case k.Kind == "CiliumLocalRedirectPolicy" && (err != nil || frontend["serviceMatcher"] == nil):
+			return fix + "use spec.redirectFrontend.serviceMatcher instead of an address"
+		case k.Kind == "CiliumEgressGatewayPolicy" && selectsEgressOf(o, home):
+			return fix + "exclude " + corev1.LabelMetadataName + "=" + home + " in each spec.selectors[].namespaceSelector"
+		}
+	case "crd.antrea.io":
+		selector, _, _ := unstructured.NestedMap(o.Object, "spec", "appliedTo", "namespaceSelector")
+		if (k.Kind == "Egress" || k.Kind == "TrafficControl") &&
+			!leavesOutNamespace(selector, home, corev1.LabelMetadataName) {
+			return fix + "exclude " + corev1.LabelMetadataName + "=" + home + " in spec.appliedTo.namespaceSelector"
+		}
+	}
+	return ""
+}
+
+// selectsEgressOf reports whether an egress gateway can select pods of a namespace. Cilium accepts a selector of
+// namespaces, and a label with the namespace in the selector of pods.
+func selectsEgressOf(o *unstructured.Unstructured, namespace string) bool {
+	pods := entriesOf(o, "selectors", "podSelector")
+	for i, namespaces := range entriesOf(o, "selectors", "namespaceSelector") {
+		if !leavesOutNamespace(namespaces, namespace, corev1.LabelMetadataName) &&
+			!leavesOutNamespace(pods[i], namespace, "io.kubernetes.pod.namespace") {
+			return true
+		}
+	}
+	return false
+}
+
+// entriesOf returns a field of each entry in a list of the spec, or a single nil if the list is empty.
+func entriesOf(o *unstructured.Unstructured, list, field string) []map[string]any {
+	var all []map[string]any
+	entries, _, _ := unstructured.NestedSlice(o.Object, "spec", list)
+	for _, entry := range entries {
+		e, _ := entry.(map[string]any)
+		selector, _ := e[field].(map[string]any)
+		all = append(all, selector)
+	}
+	return orMatchAll(all)
+}
