@@ -162,7 +162,6 @@ func checkNamespaced(field, name string) error {
 	return nil
 }
 
-// checkResults checks the results of checks in a report.
 func checkResults(checks []ReportedCheck) error {
 	if len(checks) > MaxChecks {
 		return fmt.Errorf("checks: %d results, must be at most %d", len(checks), MaxChecks)

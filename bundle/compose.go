@@ -32,8 +32,8 @@ type Documents struct {
 	Catalog Blob
 }
 
-// NewDocuments encodes state and catalog, and decodes the result as an agent does. It returns a *RefusedDocument if an
-// agent would refuse a document, so the publisher never signs a document that agents refuse.
+// NewDocuments encodes a desired state and a catalog, and decodes the result as an agent does. It returns a
+// *RefusedDocument if an agent would refuse a document, so the publisher never signs a document that agents refuse.
 func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 	stateBytes, err := EncodeDesiredState(state)
 	if err != nil {

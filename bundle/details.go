@@ -84,7 +84,6 @@ const (
 	MaxLogBytes        = 2 << 10
 )
 
-// checkDetails checks the details in a runtime's settings.
 func (s Settings) checkDetails() error {
 	for i, d := range s.Details {
 		if !slices.Contains(AllDetails(), d) || i > 0 && s.Details[i-1] >= d {

@@ -24,8 +24,8 @@ const (
 	MaxCatalogEntryBytes = 256 << 10
 	// MaxChannels limits the channels of one ModuleReleaseMeta. MaxOffers allows four channels per module.
 	MaxChannels = 32
-	// MaxManifestsBytes limits the encoded Manifests of a DesiredState, and MaxOffersBytes its Offers. Together with
-	// the rest of the document they stay below MaxDocumentBytes.
+	// MaxManifestsBytes limits the encoded Manifests of a DesiredState, and MaxOffersBytes limits its encoded Offers.
+	// With these limits, the whole document is smaller than MaxDocumentBytes.
 	MaxManifestsBytes = 6 << 20
 	MaxOffersBytes    = 4 << 20
 	// MaxOffers limits the offers for a runtime with autonomy: its catalog's modules in four channels each.

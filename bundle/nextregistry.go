@@ -11,7 +11,7 @@ import (
 )
 
 // NextRegistry announces the location and the CA certificates of the fleet's registry before they change, so runtimes
-// need no manual change. Agents use both in addition to the location and the CA of their installation.
+// need no manual change. Agents use the announced location and CA in addition to those of their installation.
 type NextRegistry struct {
 	// Location is HOST[:PORT]/PATH, or empty if the location does not change. Agents look for bundles in both
 	// locations, and report to the location of their newest bundle.

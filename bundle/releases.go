@@ -156,7 +156,6 @@ func (m Manifest) Evidence() []Content {
 	return evidence
 }
 
-// releasedDefaultCR returns the content with the released default CR.
 func (m Manifest) releasedDefaultCR() (Content, bool) {
 	at := slices.IndexFunc(m.Content, func(c Content) bool { return c.Name == ContentDefaultCR })
 	if at < 0 || m.Spec.Resource == nil {
@@ -169,5 +168,5 @@ func (m Manifest) releasedDefaultCR() (Content, bool) {
 // keys.
 func (m Manifest) CanProveRelease() bool {
 	_, ok := m.releasedDefaultCR()
-	return len(m.Release) > 0 && (ok || m.Spec.Resource == nil)
+	return len(m.Release) > 0 && (ok || m.Spec.Resource == nil) && path.Base(m.Component) == m.Module
 }

@@ -104,7 +104,7 @@ func certifiedKey(certificate, hint string, from Reporter) (crypto.PublicKey, bo
 	return key, true, nil
 }
 
-// provenBy returns enroll with a record of the last enrollment that enroll accepted.
+// provenBy wraps the function enroll. The returned function also stores each enrollment that enroll accepts in proven.
 func provenBy(enroll func(trust.Enrollment) error, proven **trust.Enrollment) func(trust.Enrollment) error {
 	if enroll == nil {
 		return nil

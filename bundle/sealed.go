@@ -156,7 +156,6 @@ func sorted(secrets []RuntimeSecret) []RuntimeSecret {
 	})
 }
 
-// sealedContent is the encrypted content.
 type sealedContent struct {
 	Runtime string `json:"runtime"`
 	Secrets

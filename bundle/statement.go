@@ -41,8 +41,8 @@ type Predicate struct {
 	Previous *Position `json:"previous,omitempty"`
 	// KymaGeneration is the generation of the runtime's Kyma whose spec was resolved, or 0 if it was unknown.
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
-	// KymaSpec is the RequestDigest of that spec, for runtimes that compare it with their own Kyma. Empty for other
-	// runtimes.
+	// KymaSpec is the RequestDigest of the resolved spec. It is only set for runtimes that compare it with their own
+	// Kyma.
 	KymaSpec digest.Digest `json:"kymaSpec,omitempty"`
 	// Removals lists the names of the modules to remove, sorted. A module that is missing from both this list and the
 	// desired state stays installed.

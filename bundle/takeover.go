@@ -157,7 +157,6 @@ type ReportedTakeover struct {
 	Message string `json:"message,omitempty"`
 }
 
-// checkTakeover checks the reported takeover.
 func (r Report) checkTakeover() error {
 	t := r.Takeover
 	if t == nil {

@@ -132,8 +132,8 @@ type signedBy struct {
 	statement  digest.Digest
 }
 
-// publisherKey returns the publisher key with this thumbprint from the root, or from a former root unless the key was
-// revoked since.
+// publisherKey returns the publisher key with this thumbprint. It searches the root and, unless the root revokes the
+// key, the former roots. It returns nil if it does not find the key.
 func publisherKey(thumbprint string, root trust.Root, former ...trust.Root) crypto.PublicKey {
 	key := root.PublisherKey(thumbprint)
 	for _, r := range former {

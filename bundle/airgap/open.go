@@ -35,9 +35,9 @@ const (
 
 var volumeName = regexp.MustCompile(`^(.*)\.([0-9]{3})$`)
 
-// Files groups paths by air-gap file. It returns the volumes of a divided file together, in their order, and every
-// other path as a file of its own. If paths omits a volume before the last one of a file, Files sets the file's
-// Incomplete.
+// Files groups paths by air-gap file. The volumes of a divided file form one entry, in their order. Every other path is
+// a complete file and forms a separate entry. If a volume before the last volume of a file is missing, Files sets
+// Incomplete in the file's entry.
 func Files(paths []string) []Volumes {
 	var files []Volumes
 	at := map[string]int{}

@@ -79,8 +79,8 @@ type setContents struct {
 	index, artifactDescriptor []byte
 }
 
-// readFrom reads all entries. It refuses more than maxSetEntries entries, and entries with a total size of more than
-// left bytes, the size of the archive.
+// readFrom reads all entries of the archive. It refuses an archive with more than maxSetEntries entries, or whose
+// entries are larger in total than the archive. left is the size of the archive in bytes.
 func (c *setContents) readFrom(members *tar.Reader, left int) error {
 	seen := map[string]bool{}
 	for entries := 1; ; entries++ {

@@ -44,7 +44,7 @@ func marshal(tree any) ([]byte, error) {
 	var out bytes.Buffer
 	for _, r := range string(data) {
 		if unprintable(r) {
-			fmt.Fprintf(&out, `\u%04x`, r) // r is inside a string, because all other JSON is ASCII
+			fmt.Fprintf(&out, `\u%04x`, r) // JSON is ASCII outside strings, so the escape is always inside a string
 		} else {
 			out.WriteRune(r)
 		}

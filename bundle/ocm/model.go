@@ -51,8 +51,8 @@ type Merge struct {
 	Config json.RawMessage
 }
 
-// Element contains the common fields of resources, sources and references. Name and ExtraIdentity are its identity,
-// with Version if they are not unique.
+// Element contains the common fields of resources, sources and references. Name and ExtraIdentity identify an element.
+// If they are not unique, Version is also part of the identity.
 type Element struct {
 	Name          string
 	Version       string
@@ -90,8 +90,8 @@ type Reference struct {
 type Access struct {
 	// Type is the original text. Kind returns it in canonical spelling without a version.
 	Type string
-	// LocalReference is the digest of a layer or manifest of the component's own artifact, or several digests of layers,
-	// separated by commas, whose contents are joined (localBlob, localOciBlob).
+	// LocalReference is the digest of a layer or manifest of the component's own artifact (localBlob, localOciBlob). It
+	// can also be several digests of layers, separated by commas, whose contents are joined.
 	LocalReference string
 	// ReferenceName is the content's name at its origin.
 	ReferenceName string

@@ -73,7 +73,7 @@ var Modules = []Reason{
 
 // Reasons of the Secrets in a report: why a Secret does not match the bundle. Forbidden and Conflict also apply.
 const (
-	SecretsUnreadable Reason = "SecretsUnreadable" // the agent cannot decrypt them
+	SecretsUnreadable Reason = "SecretsUnreadable" // the agent cannot decrypt the Secrets
 	NamespaceMissing  Reason = "NamespaceMissing"  // the namespace of a Secret does not exist
 	WriteFailed       Reason = "WriteFailed"       // the API server refuses a Secret
 )

@@ -77,8 +77,8 @@ func (b *layoutBlobs) remove(d digest.Digest, damaged os.FileInfo) error {
 	return errors.Join(err, ignoreMissing(os.Remove(b.path(d))))
 }
 
-// unchanged reports whether a file is the same as before. The inode alone is not enough: a new file often gets the
-// inode of the file that was removed last.
+// unchanged reports whether two Stat results describe the same unmodified file. The inode alone is not enough: a new
+// file often gets the inode of the file that was removed last.
 func unchanged(before, now os.FileInfo) bool {
 	return os.SameFile(before, now) && before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size()
 }

@@ -27,7 +27,7 @@ type layoutIndex struct {
 
 	mu      sync.Mutex // guards the fields below
 	known   indexed
-	seen    os.FileInfo // the index.json that known was read from; nil before the first read
+	seen    os.FileInfo // information about index.json at the last read; nil before the first read
 	data    []byte      // content of index.json
 	pending []indexChange
 	batch   bool
@@ -118,7 +118,6 @@ func (x *layoutIndex) resolve(name, reference string) (ocispec.Descriptor, bool,
 	return d, found, nil
 }
 
-// manifests returns the listed manifests.
 func (x *layoutIndex) manifests() ([]ocispec.Descriptor, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// maxRedirects limits the redirects of one request: one to the blob storage, and two on the way.
+// maxRedirects limits the redirects of one request. One redirect leads to the blob storage, and two more are tolerated.
 const maxRedirects = 3
 
 // RedirectError is a refused redirect of a registry. Unavailable returns false for it, because the registry still

@@ -103,8 +103,8 @@ func (r *Registries) Lend(lender string, hosts ...string) {
 	}
 }
 
-// credential returns the credentials for a host: the host's own, or else those of its lender. It returns
-// auth.EmptyCredential if neither has credentials.
+// credential returns the credentials for a host. If none are stored for the host, it returns the credentials of the
+// host's lender. If none are stored for the lender either, it returns auth.EmptyCredential.
 func (r *Registries) credential(ctx context.Context, host string) (auth.Credential, error) {
 	r.renewal.mu.Lock()
 	stored, lender := r.renewal.stored, r.renewal.lenders[host]

@@ -247,7 +247,8 @@ func (s *Snapshot) put(ctx context.Context, e entry) error {
 	return s.call(ctx, "put", map[string][]byte{"key": e.Key, "value": e.Value}, nil)
 }
 
-// call sends a request to etcd's JSON API and decodes the response into answer.
+// call sends a request to etcd's JSON API. It decodes the response into the value to which answer points, unless answer
+// is nil.
 func (s *Snapshot) call(ctx context.Context, method string, arguments map[string][]byte, answer any) error {
 	body, err := json.Marshal(arguments)
 	if err != nil {

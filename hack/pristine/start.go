@@ -14,8 +14,8 @@ import (
 var cheap = map[string]string{"GOGC": "400", "GOMAXPROCS": "1"}
 
 // Start starts an API server for the tests of a package. To save time, etcd does not sync its writes to disk. Start
-// sets the variables in cheap in this process's environment unless they are already set, and removes them before it
-// returns. Other goroutines must not start programs during that time.
+// sets the variables of the map cheap in this process's environment unless they are already set, and removes them
+// before it returns. Other goroutines must not start programs during that time.
 func Start(env *envtest.Environment) (config *rest.Config, err error) {
 	if env.ControlPlaneStartTimeout == 0 {
 		env.ControlPlaneStartTimeout = 3 * time.Minute

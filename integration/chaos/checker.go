@@ -109,7 +109,7 @@ type seen struct {
 	signed         map[string]map[string]bool // by module, all versions in signed bundles for this runtime
 	removed        map[string]Push            // by module, the newest signed bundle that removes the module
 	open           string                     // newer version of the staged module without a reported result
-	openSince      int64                      // sequence of the first bundle with the version in open
+	openSince      int64                      // sequence of the first bundle with the version that open names
 	lastReport     Reported
 	record         Record
 	present        map[string]string
@@ -125,8 +125,8 @@ const requestGrace = 2 * time.Minute
 // checker tolerates this push, but checks that runtimes refuse the older bundle.
 const twoLeaders = 15 * time.Second
 
-// NewChecker returns a checker for a fleet in which only the module staged has rollouts. concurrent is the maximum
-// number of non-canary runtimes whose new version has no reported result yet.
+// NewChecker returns a checker for a fleet. staged is the name of the only module with rollouts. concurrent is the
+// maximum number of non-canary runtimes whose new version has no reported result yet.
 func NewChecker(staged string, concurrent int) *Checker {
 	return &Checker{
 		staged: staged, concurrent: concurrent, checks: map[Invariant]int{}, versions: map[string]map[string]bool{},

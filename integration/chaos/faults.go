@@ -17,7 +17,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// errImpossible reports that this machine cannot execute a step.
 var errImpossible = errors.New("this machine cannot execute the step")
 
 // fault starts a fault and returns the function that ends it, or nil for an instantaneous fault. ok is false if the

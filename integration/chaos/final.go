@@ -83,8 +83,8 @@ const (
 	moreGoroutines = 100
 )
 
-// Grown returns a message for each program that uses much more than the maximum of its role in before. It compares
-// roles instead of programs, because the leader can change.
+// Grown returns a message for each program that uses much more than any program of the same role used in the samples
+// before. It compares roles instead of programs, because the leader can change.
 func Grown(before, now []Sample) (problems []string) {
 	for _, n := range now {
 		var most Sample

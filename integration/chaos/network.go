@@ -34,7 +34,8 @@ func (s Shape) ways() []string {
 	return ways
 }
 
-// lead starts a proxy that forwards the connection named way to an address. It returns the proxy's address.
+// lead starts a proxy that forwards connections to an address, and returns the proxy's address. way is the name of the
+// connection in the plan.
 func (s *stage) lead(way, to string) (host string, err error) {
 	p, err := fleet.StartProxy(to)
 	if err != nil {

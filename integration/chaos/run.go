@@ -252,7 +252,7 @@ func (s *stage) ends(ctx context.Context, version string) []End {
 	return ends
 }
 
-// end adds the requested modules, and the runtime's state in the control plane and the registry, to e.
+// end returns the End e with the requested modules and with the runtime's state in the control plane and the registry.
 func (s *stage) end(ctx context.Context, e End, version string) End {
 	e.Wanted = map[string]string{}
 	for module := range s.checker.Wanted(e.Runtime) {

@@ -32,7 +32,7 @@ const (
 // Trend describes how a series changes after its first third, in which programs fill their caches.
 type Trend struct {
 	Series
-	// First and Last are the medians of the first and the last third.
+	// First and Last are the medians of the values in the first and the last third of the series.
 	First, Last float64
 	// Growth is the growth after the first third, computed from the slope. The trend is flat if Growth is at most
 	// Allowed.

@@ -143,11 +143,11 @@ func (p *Pool) start(ctx context.Context, options Options) (*server, error) {
 	return s, nil
 }
 
-// change calls how under the pool's lock and then wakes the borrowers that wait for a cluster.
-func (p *Pool) change(how func()) {
+// change calls update under the pool's lock and then wakes the borrowers that wait for a cluster.
+func (p *Pool) change(update func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	how()
+	update()
 	if p.changed != nil {
 		close(p.changed)
 		p.changed = nil

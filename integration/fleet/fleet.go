@@ -370,26 +370,27 @@ func copyFile(from, to string) error {
 // not slow down a test whose condition becomes true.
 const Generous = 3 * time.Minute
 
-// Until calls seen until it returns true. If the limit expires first, the error contains what and the last state from
-// seen. Until cannot interrupt a call, so seen must not block forever. The requests of the fleet's clients time out.
-func Until(ctx context.Context, limit time.Duration, what string, seen func() (bool, string)) error {
+// Until calls condition until it returns true. If the limit expires first, the error contains goal, which describes the
+// condition, and the state that condition returned last. Until cannot interrupt a call, so condition must not block
+// forever. The requests of the fleet's clients time out.
+func Until(ctx context.Context, limit time.Duration, goal string, condition func() (bool, string)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for pause := shortestPause; ; pause = min(pause*5/4, longestPause) {
-		ok, state := seen()
+		ok, state := condition()
 		if ok {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("timed out after %s waiting until %s; last state: %s", limit, what, state)
+			return fmt.Errorf("timed out after %s waiting until %s; last state: %s", limit, goal, state)
 		case <-time.After(pause):
 		}
 	}
 }
 
-// Until increases the pause between two calls of seen, because frequent checks in many scenarios take CPU time from the
-// programs under test.
+// Limits of the pause between two calls of the condition in Until. Until increases the pause with each call, because
+// frequent checks in many scenarios take CPU time from the programs under test.
 const (
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 300 * time.Millisecond

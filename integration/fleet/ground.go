@@ -12,7 +12,8 @@ import (
 type Ground interface {
 	// Registry starts the registry. The caller has already created the keys of the fleet.
 	Registry(ctx context.Context, f *Fleet) (Endpoint, error)
-	// Cluster starts the control plane's cluster if control is true, or else the cluster of runtime name.
+	// Cluster starts the control plane's cluster if control is true. Otherwise it starts the cluster of a runtime. name
+	// is the name of the runtime.
 	Cluster(ctx context.Context, f *Fleet, name string, control bool) (Cluster, error)
 	// Publisher runs `kcp-publisher run`. The flags do not contain addresses, which the ground adds.
 	Publisher(f *Fleet, flags []string) (Program, error)

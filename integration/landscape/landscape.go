@@ -157,8 +157,8 @@ func Installed(kyma string, m Module) ([]Applied, error) {
 	return installed, nil
 }
 
-// marks adds lifecycle-manager's labels or annotations to an object's own ones. recorded contains them as recorded for
-// module scaler.
+// marks adds lifecycle-manager's labels or annotations for a module to the labels or annotations of an object. recorded
+// contains lifecycle-manager's values for module scaler.
 func marks(own, recorded map[string]string, kyma string, m Module) map[string]string {
 	if len(recorded) == 0 {
 		return own
@@ -173,9 +173,9 @@ func marks(own, recorded map[string]string, kyma string, m Module) map[string]st
 	return all
 }
 
-// written returns o as an Applied with the first field manager of like, which is a recorded object.
-func written(o, like *unstructured.Unstructured) Applied {
-	first := like.GetManagedFields()[0]
+// written returns the object o as an Applied with the first field manager of a recorded object.
+func written(o, recorded *unstructured.Unstructured) Applied {
+	first := recorded.GetManagedFields()[0]
 	return Applied{Object: o, Manager: first.Manager, Created: first.Operation == metav1.ManagedFieldsOperationUpdate}
 }
 

@@ -156,7 +156,8 @@ func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return all
 }
 
-// replaced replaces the timestamps and UIDs in a value, and the texts that are keys of by.
+// replaced replaces the timestamps and UIDs in a value with constants. It also replaces each text that is a key of the
+// map by with the map's value.
 func replaced(value any, by map[string]string) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -40,8 +40,8 @@ type volume struct {
 	intercept func(func(http.ResponseWriter, *http.Request) bool)
 }
 
-// replace removes the folders and files in lost. If other is set, it then copies the folder other to the path of the
-// first one in lost.
+// replace removes the folders and files whose paths are in lost. If other is set, it then copies the folder other to
+// the first of these paths.
 func (v volume) replace(t *testing.T, other string, lost ...string) {
 	t.Helper()
 	away := t.TempDir()

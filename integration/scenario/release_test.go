@@ -39,7 +39,7 @@ func (h theft) opened() bundle.Bundle {
 	return opened
 }
 
-// put signs a desired state with a newer sequence than the bundle from, and pushes it.
+// put signs a desired state with a newer sequence than an existing bundle, and pushes it.
 func (h theft) put(from bundle.Bundle, state bundle.DesiredState) {
 	h.Helper()
 	documents, err := bundle.NewDocuments(state, from.Modules)

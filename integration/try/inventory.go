@@ -35,10 +35,10 @@ func same(a, b object) bool {
 	return a.GroupKind() == b.GroupKind() && a.ObjectKey == b.ObjectKey
 }
 
-// without returns the objects of all that others does not contain.
-func without(all, others []object) []object {
-	return slices.DeleteFunc(slices.Clone(all), func(o object) bool {
-		return slices.ContainsFunc(others, func(other object) bool { return same(o, other) })
+// without returns the objects, except those that are also in excluded.
+func without(objects, excluded []object) []object {
+	return slices.DeleteFunc(slices.Clone(objects), func(o object) bool {
+		return slices.ContainsFunc(excluded, func(other object) bool { return same(o, other) })
 	})
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// module is the tried module.
 type module struct {
 	name, component, from, to string
 	// components contains the registry paths and archives from which the publisher reads the module. templates contains

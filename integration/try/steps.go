@@ -61,9 +61,9 @@ const (
 
 func (a *attempt) runtimes() []*fleet.Runtime { return []*fleet.Runtime{a.canary, a.other} }
 
-// inBoth calls seen for both runtimes and joins the errors.
-func (a *attempt) inBoth(seen func(*fleet.Runtime) error) error {
-	return errors.Join(seen(a.canary), seen(a.other))
+// inBoth calls check with the canary runtime and with the other runtime, and joins the errors.
+func (a *attempt) inBoth(check func(*fleet.Runtime) error) error {
+	return errors.Join(check(a.canary), check(a.other))
 }
 
 func (a *attempt) start(ctx context.Context) error {

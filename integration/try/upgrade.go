@@ -71,15 +71,15 @@ func (a *attempt) published(ctx context.Context, r *fleet.Runtime) (string, erro
 	return kyma.Status.Runtime.Published.Digest, nil
 }
 
-// untilBegun waits until a Rollout of the newer version exists whose UID differs from past.
-func (a *attempt) untilBegun(ctx context.Context, past string) error {
+// untilBegun waits until a Rollout of the newer version exists. It ignores the Rollout with the UID earlier.
+func (a *attempt) untilBegun(ctx context.Context, earlier string) error {
 	return fleet.Until(ctx, a.options.ReadyWithin, "a rollout of "+a.module.to+" begins", func() (bool, string) {
 		var all v1alpha1.RolloutList
 		if err := a.fleet.Control.List(ctx, &all, client.InNamespace(sample.Namespace)); err != nil {
 			return false, err.Error()
 		}
 		for _, r := range all.Items {
-			if string(r.UID) != past && r.Spec.Module == a.module.name && r.Spec.To == a.module.to {
+			if string(r.UID) != earlier && r.Spec.Module == a.module.name && r.Spec.To == a.module.to {
 				a.rollout = r.Name
 				return true, ""
 			}

@@ -26,10 +26,10 @@ func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// NewReader returns a reader of at most maxBytes bytes of from. If from has more, Read returns the error tooLarge
-// instead of io.EOF.
-func NewReader(from io.Reader, maxBytes int64, tooLarge error) io.Reader {
-	return &reader{from, maxBytes, tooLarge}
+// NewReader returns a reader of at most maxBytes bytes of source. If source has more bytes, Read returns the error
+// tooLarge instead of io.EOF.
+func NewReader(source io.Reader, maxBytes int64, tooLarge error) io.Reader {
+	return &reader{source, maxBytes, tooLarge}
 }
 
 type reader struct {

@@ -42,7 +42,7 @@ func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
 	}
 	names.Timeout = clientcmd.FlagInfo{} // --request-timeout would also end watches; see AddTimeoutFlag
 	auth, server := &names.AuthOverrideFlags, &names.ClusterOverrideFlags
-	auth.Username, auth.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{} // API servers no longer support them
+	auth.Username, auth.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{} // API servers dropped basic auth
 	auth.ClientCertificate.Description = "file with a client certificate for the API server"
 	auth.ClientKey.Description = "file with the key of the client certificate"
 	auth.Token.Description = "bearer token for the API server"

@@ -59,7 +59,7 @@ func colored(mode string, terminal bool, env func(string) string) (bool, error) 
 // unknownWidth is the assumed width if the output is not a terminal.
 const unknownWidth = 80
 
-// Width returns the number of columns of out.
+// Width returns the number of columns of the terminal to which out writes, or unknownWidth if out is not a terminal.
 func Width(out io.Writer) int {
 	if file, ok := Raw(out).(interface{ Fd() uintptr }); ok {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {

@@ -90,8 +90,8 @@ func completeFixed(cmd *cobra.Command) {
 	}
 }
 
-// asPlugin changes the program name in the help to "kubectl NAME" if program, the path of the executable, is
-// kubectl-NAME.
+// asPlugin changes the program name in the help to "kubectl NAME" if the name of the executable is kubectl-NAME.
+// program is the path of the executable.
 func asPlugin(root *cobra.Command, program string) {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	plugin, is := strings.CutPrefix(name, "kubectl-")

@@ -25,8 +25,8 @@ type build struct {
 // notReleased is the default version, for builds that do not set main.version.
 const notReleased = "dev"
 
-// versionOf returns stamped, the version that the build set in main.version. If the build set none, it returns the Go
-// module version, which only `go install MODULE@VERSION` provides, or "dev".
+// versionOf returns the version of the program. stamped is the version that the build set in main.version. If the build
+// set none, versionOf returns the Go module version, which only `go install MODULE@VERSION` provides, or "dev".
 func versionOf(stamped string, info *debug.BuildInfo) string {
 	if stamped == notReleased && info != nil && info.Main.Sum != "" {
 		return info.Main.Version

@@ -30,7 +30,7 @@ type eventManager struct {
 	posts *posts
 }
 
-// posting returns a manager whose event recorders also post events to the address in to, as Flux's controllers do.
+// posting returns a manager whose event recorders also post events to a webhook, as Flux's controllers do.
 func posting(mgr ctrl.Manager, to webhook) (ctrl.Manager, error) {
 	p := newPosts(to, mgr.GetScheme(), mgr.GetLogger().WithName("events"))
 	if err := to.configure(retryablehttp.NewClient(), p.log); err != nil { // return configuration errors at startup

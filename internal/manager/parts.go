@@ -59,7 +59,7 @@ func (p *Parts) Lease(name string) (*Lease, error) {
 func (p *Parts) New(base ctrl.Options, lease *Lease) (ctrl.Manager, error) {
 	base.Logger = ctrl.Log
 	base.Metrics.BindAddress, base.HealthProbeBindAddress, base.LeaderElection = "0", "0", false
-	base.Controller.SkipNameValidation = new(true) // the parts have controllers of the same names, which share metrics
+	base.Controller.SkipNameValidation = new(true) // each part has a controller of the same name, with shared metrics
 	mgr, err := ctrl.NewManager(fenced(p.config, lease), base)
 	if err != nil {
 		return nil, fmt.Errorf("set up a manager: %w", err)

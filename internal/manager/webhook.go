@@ -150,7 +150,7 @@ func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _ = io.CopyN(io.Discard, response.Body, maxResponseBytes) // Close discards the rest
+	_, _ = io.CopyN(io.Discard, response.Body, maxResponseBytes) // Close discards larger bodies
 	err = response.Body.Close()
 	response.Body = http.NoBody
 	if code := response.StatusCode; code >= 400 && code < 500 && code != http.StatusTooManyRequests {

@@ -75,9 +75,9 @@ func (in Input) answer() answer {
 	return answer{Objects: encoded}
 }
 
-// outgrown returns a channel that is closed when this process uses more than most bytes of memory. Closing enough stops
-// the check.
-func outgrown(most int64, enough <-chan struct{}) <-chan struct{} {
+// outgrown returns a channel that is closed when this process uses more than limit bytes of memory. The caller closes
+// the channel stop to end the check.
+func outgrown(limit int64, stop <-chan struct{}) <-chan struct{} {
 	tooMuch := make(chan struct{})
 	go func() {
 		ticker := time.NewTicker(watchInterval)
@@ -85,11 +85,11 @@ func outgrown(most int64, enough <-chan struct{}) <-chan struct{} {
 		use := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 		for {
 			select {
-			case <-enough:
+			case <-stop:
 				return
 			case <-ticker.C:
 			}
-			if metrics.Read(use); int64(use[0].Value.Uint64()-use[1].Value.Uint64()) > most {
+			if metrics.Read(use); int64(use[0].Value.Uint64()-use[1].Value.Uint64()) > limit {
 				close(tooMuch)
 				return
 			}

@@ -97,7 +97,8 @@ func isPlainPath(name string) bool {
 // tree contains the files of an overlay by path. It has no entries for folders.
 type tree map[string][]byte
 
-// root returns the folder of the kustomization to build: asked, or the top level of the content if asked is empty.
+// root returns the folder of the kustomization to build. asked is the requested folder, or empty for the top level of
+// the content.
 func (t tree) root(asked string) (string, error) {
 	folder := path.Clean("./" + asked)
 	if asked != "" && (path.IsAbs(asked) || strings.HasPrefix(folder, "..")) {

@@ -281,8 +281,8 @@ func decoded(place string, encoded []byte) ([]placed, error) {
 	return flatten(nil, placed{place, &unstructured.Unstructured{Object: content}, len(encoded)})
 }
 
-// flatten appends p to found, or its items if p is a list. As in kubectl, items of a typed list such as RoleList can
-// omit apiVersion and kind.
+// flatten appends the object p, or its items if p is a list, to the objects found. As in kubectl, items of a typed list
+// such as RoleList can omit apiVersion and kind.
 func flatten(found []placed, p placed) ([]placed, error) {
 	value, listed := p.object.Object["items"]
 	kind, isList := strings.CutSuffix(p.object.GetKind(), "List")

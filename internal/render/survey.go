@@ -66,8 +66,8 @@ func helmName(name string, charts map[string]string) string {
 	}
 }
 
-// parseTemplate returns the templates in a text by name: the text itself as name, and the templates in its define
-// actions. It returns nil if the text contains no actions or is not a valid template.
+// parseTemplate returns the templates in a text by name: the template of the whole text, whose name is name, and the
+// templates in its define actions. It returns nil if the text contains no actions or is not a valid template.
 func parseTemplate(name string, text []byte) map[string]template {
 	if !bytes.Contains(text, []byte("{{")) {
 		return nil

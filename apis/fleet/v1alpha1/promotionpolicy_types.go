@@ -246,7 +246,7 @@ const (
 	WaitRolloutActive WaitReason = "RolloutActive"
 	// WaitTooFewRuntimes: fewer runtimes than minRuntimes reported the version as ready.
 	WaitTooFewRuntimes WaitReason = "TooFewRuntimes"
-	// WaitTimeNotReached: the version has not been in the channel for the duration in field after.
+	// WaitTimeNotReached: the version has been in the channel for less than the channel's duration `after`.
 	WaitTimeNotReached WaitReason = "TimeNotReached"
 	// WaitNextChannelBusy: the version in the next channel is not promoted yet, or its Rollout is active.
 	WaitNextChannelBusy WaitReason = "NextChannelBusy"

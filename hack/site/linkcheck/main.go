@@ -104,20 +104,20 @@ func read(site fs.FS, name string) (page, error) {
 	return p, nil
 }
 
-// resolve returns the file and the anchor to which a link in file from leads. inside is false if the link leads to
-// another site.
-func resolve(from, link string) (file, anchor string, inside bool) {
+// resolve returns the file and the anchor to which a link leads. source is the file that contains the link. inside is
+// false if the link leads to another site.
+func resolve(source, link string) (file, anchor string, inside bool) {
 	target, err := url.Parse(link)
 	if err != nil || target.Host != "" || target.Scheme != "" {
 		return "", "", false
 	}
 	switch {
 	case target.Path == "":
-		file = from
+		file = source
 	case strings.HasPrefix(target.Path, "/"):
 		file = strings.TrimPrefix(target.Path, "/")
 	default:
-		file = path.Join(path.Dir(from), target.Path)
+		file = path.Join(path.Dir(source), target.Path)
 	}
 	switch {
 	case strings.HasSuffix(target.Path, "/"):

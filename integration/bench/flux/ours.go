@@ -296,7 +296,7 @@ func (b *bundles) delayFor(method string) <-chan struct{} {
 	return b.answer
 }
 
-// each calls do for every application, with at most writers concurrent calls.
+// each calls the function do once per application, with at most writers concurrent calls.
 func each(ctx context.Context, apps int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)

@@ -112,7 +112,7 @@ func (b *bench) read(ctx context.Context) (meter, error) {
 }
 
 // cost waits until the programs are idle and returns the time when they became idle. It records their resource usage
-// since the meter in before.
+// since the reading before.
 func (b *bench) cost(ctx context.Context, name string, before meter) (time.Time, error) {
 	since, programs, err := untilRest(ctx, longest, b.programs()...)
 	if err != nil {

@@ -17,8 +17,8 @@ type program struct {
 	exited chan struct{}
 }
 
-// start runs a program with its output appended to a file. how can change the command before it starts.
-func start(log, binary string, args []string, how func(*exec.Cmd)) (*program, error) {
+// start runs a program with its output appended to a file. configure can change the command before it starts.
+func start(log, binary string, args []string, configure func(*exec.Cmd)) (*program, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -28,8 +28,8 @@ func start(log, binary string, args []string, how func(*exec.Cmd)) (*program, er
 	// Start the program in a separate process group. Ctrl-C in a terminal then reaches only the bench, which stops its
 	// programs itself. With Pdeathsig, the kernel kills the program if the bench is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if how != nil {
-		how(cmd)
+	if configure != nil {
+		configure(cmd)
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, file.Close())

@@ -15,7 +15,6 @@ import (
 	"time"
 )
 
-// unit is the unit of a figure.
 type unit string
 
 const (
@@ -50,7 +49,6 @@ type stageCost struct {
 	Load   string  `json:"load"`
 }
 
-// results are the results of one run.
 type results struct {
 	Runtimes int         `json:"runtimes"`
 	Time     time.Time   `json:"time"`

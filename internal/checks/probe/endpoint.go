@@ -25,7 +25,8 @@ import (
 // maxSlices limits the number of EndpointSlices that are read for a Service.
 const maxSlices = 20
 
-// addresses is a cache entry with the endpoints of a Service port, as HOST:PORT. It expires at until.
+// addresses is a cache entry with the endpoints of a Service port, as HOST:PORT. until is the time when the entry
+// expires.
 type addresses struct {
 	all   []string
 	until time.Time

@@ -124,11 +124,12 @@ func apiServerOf(config *rest.Config) []netip.AddrPort {
 	return []netip.AddrPort{plain(netip.AddrPortFrom(at, port))}
 }
 
-// refuse returns an error if at is the address of the API server. Checks must not use the agent's network access to it.
-func (p *Prober) refuse(at netip.AddrPort) error {
+// refuse returns an error for an address of the API server. Checks must not use the agent's network access to the API
+// server.
+func (p *Prober) refuse(address netip.AddrPort) error {
 	for _, known := range p.apiServer {
-		if known == at {
-			return fmt.Errorf("%s is refused: it is the API server", at)
+		if known == address {
+			return fmt.Errorf("%s is refused: it is the API server", address)
 		}
 	}
 	return nil

@@ -131,11 +131,11 @@ func Revoke() Runtime {
 	}}
 }
 
-// with sets a key of the map all and returns the map. If all is nil, with creates the map.
-func with(all map[string]string, key, value string) map[string]string {
-	if all == nil {
-		all = map[string]string{}
+// with sets a key of the map and returns the map. If the map is nil, with creates it.
+func with(entries map[string]string, key, value string) map[string]string {
+	if entries == nil {
+		entries = map[string]string{}
 	}
-	all[key] = value
-	return all
+	entries[key] = value
+	return entries
 }

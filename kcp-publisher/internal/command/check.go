@@ -26,7 +26,6 @@ import (
 // rightsDir is the folder with the RBAC files of the publisher's chart.
 const rightsDir = "kcp-publisher/rbac"
 
-// checkFlags are the flags of `check`.
 type checkFlags struct {
 	api                       controlPlane
 	keys                      keys.Folder

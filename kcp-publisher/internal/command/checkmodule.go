@@ -24,7 +24,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 )
 
-// checkModuleFlags are the flags of check-module.
 type checkModuleFlags struct {
 	component    componentCommand
 	cluster      cli.Cluster

@@ -41,7 +41,7 @@ func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// with opens the component sources, reads the component version name, and calls do with it.
+// with opens the component sources, reads the component version NAME:VERSION, and passes it to the function do.
 func (c *componentCommand) with(
 	cmd *cobra.Command, name string,
 	do func(context.Context, *components, *store.Registries, component.Component) error,

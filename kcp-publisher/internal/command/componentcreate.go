@@ -27,7 +27,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/crdschema"
 )
 
-// createFlags are the flags of `component create`.
 type createFlags struct {
 	from, to, provider, key, signature string
 	defaultCR, template, format        string

@@ -24,7 +24,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/modulerole"
 )
 
-// roleFlags are the flags of `component role`.
 type roleFlags struct {
 	components    componentFlags
 	registry      cli.Registry

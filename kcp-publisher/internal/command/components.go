@@ -67,16 +67,16 @@ func (c *components) close() error {
 	return errors.Join(problems...)
 }
 
-// open opens the sources in --components and the archives in more. The returned reader checks a cached component
+// open opens the sources in --components and the additional archives. The returned reader checks a cached component
 // version again after revalidate, and retries a failed read after retryAfter.
 func (f *componentFlags) open(
-	registries *store.Registries, more []string, revalidate, retryAfter time.Duration,
+	registries *store.Registries, archives []string, revalidate, retryAfter time.Duration,
 ) (*components, error) {
 	opened := &components{}
 	options := component.Options{
 		Registries: registries, HelmRepositories: f.helmRepositories, Revalidate: revalidate, RetryAfter: retryAfter,
 	}
-	for _, name := range append(append([]string{}, f.sources...), more...) {
+	for _, name := range append(append([]string{}, f.sources...), archives...) {
 		source, err := opened.source(name, registries)
 		if err != nil {
 			return nil, errors.Join(err, opened.close())

@@ -120,12 +120,12 @@ func (c controlled) with(objects source.Objects, prune []follow.Key, namespace s
 	return next
 }
 
-// merged returns the entries of have and wanted. For a key in both maps, it uses the value in wanted, as in server-side
-// apply.
-func merged(have, wanted map[string]string) map[string]string {
+// merged returns the entries of the live and the applied map. For a key in both maps, it uses the applied value, as in
+// server-side apply.
+func merged(live, applied map[string]string) map[string]string {
 	all := map[string]string{}
-	maps.Copy(all, have)
-	maps.Copy(all, wanted)
+	maps.Copy(all, live)
+	maps.Copy(all, applied)
 	return all
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// diffFlags are the flags of `diff`.
 type diffFlags struct {
 	controlPlane
 	from, format string

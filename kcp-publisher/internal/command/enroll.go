@@ -21,7 +21,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// enrollFlags are the flags of `enroll`.
 type enrollFlags struct {
 	targets
 	dir, location, notifications, owner, uid, output string

@@ -27,7 +27,6 @@ import (
 // maxListedEvents is the maximum number of Events that the command reads, to bound its memory.
 const maxListedEvents = 20_000
 
-// eventFlags are the flags of events.
 type eventFlags struct {
 	controlPlane
 	rollout, format string
@@ -113,7 +112,7 @@ func listEvents(ctx context.Context, api client.Reader, namespace string, about 
 	})
 	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 		if e := object.(*corev1.Event); ofFleet(e.InvolvedObject) {
-			e.ManagedFields = nil // kubectl omits them as well
+			e.ManagedFields = nil // kubectl also omits managedFields
 			all = append(all, *e)
 		}
 		if len(all) > maxListedEvents {

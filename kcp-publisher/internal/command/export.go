@@ -23,7 +23,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// exportFlags are the flags of `export`.
 type exportFlags struct {
 	from, file, volumeSize, format string
 	renderingFlags

@@ -70,7 +70,8 @@ func (l loaded) close() {
 	}
 }
 
-// load reads a folder, or the selected commit if from is the URL of a repository. It writes warnings to out.
+// load reads the objects of a folder or of a Git repository's selected commit. from is the path of the folder or the
+// URL of the repository. load writes warnings to out.
 func (f *gitFlags) load(ctx context.Context, flag, from string, out io.Writer) (loaded, error) {
 	if !git.Is(from) {
 		if f.isSet() {

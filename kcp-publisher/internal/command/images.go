@@ -31,7 +31,6 @@ const (
 	formatSPDX      = "spdx"
 )
 
-// imagesFlags are the flags of `images`.
 type imagesFlags struct {
 	controlPlane
 	from, trust, image, module, since, until, format string

@@ -17,7 +17,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/isolation"
 )
 
-// registryCheckFlags are the flags of `registry check`.
 type registryCheckFlags struct {
 	to, keys, format string
 	runtimes         []string

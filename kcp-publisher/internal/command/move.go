@@ -21,7 +21,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// moveFlags are the flags of `move`.
 type moveFlags struct {
 	at       controlPlane
 	dir, to  string

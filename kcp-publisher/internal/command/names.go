@@ -18,12 +18,10 @@ import (
 // The functions in this file list the candidates for shell completion. They read the control plane that the flags
 // select. To keep requests small, they read only the metadata of Kymas.
 
-// runtimes lists the runtimes.
 func (c *controlPlane) runtimes(ctx context.Context, _ []string) ([]string, error) {
 	return c.ofKymas(ctx, plan.RuntimeID)
 }
 
-// kymaNames lists the Kymas.
 func (c *controlPlane) kymaNames(ctx context.Context, _ []string) ([]string, error) {
 	return c.ofKymas(ctx, func(kyma *v1beta2.Kyma) string { return kyma.Name })
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// promoteFlags are the flags of `promote`.
 type promoteFlags struct {
 	controlPlane
 	from, to, branch, format string

@@ -22,7 +22,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/prune"
 )
 
-// registryPruneFlags are the flags of `registry prune`.
 type registryPruneFlags struct {
 	api               controlPlane
 	to, trust, format string

@@ -32,7 +32,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish/statefile"
 )
 
-// publishFlags are the flags of `publish`.
 type publishFlags struct {
 	from, to, format string
 	keys             keys.Folder
@@ -191,7 +190,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 }
 
 // wouldPush marks the rows of a dry run as not pushed. It clears their sequence and digest, because a real run creates
-// others.
+// bundles with another sequence and digest.
 func wouldPush(rows []published) {
 	for i := range rows {
 		if rows[i].Action == "pushed" {
@@ -380,7 +379,7 @@ func (f *publishFlags) publishAll(
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return no error; each row contains its own
+	_ = group.Wait() // the functions always return nil, because each row contains its error
 	slices.SortFunc(rows, func(a, b published) int { return strings.Compare(a.Runtime, b.Runtime) })
 	return rows
 }

@@ -54,7 +54,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 			}
 			slices.SortFunc(all.Items, byInterest)
 			for i := range all.Items {
-				all.Items[i].ManagedFields = nil // kubectl omits them as well
+				all.Items[i].ManagedFields = nil // kubectl also omits managedFields
 			}
 			return cli.Print(cmd.OutOrStdout(), f.format, all.Items, func(out io.Writer) {
 				drawRollouts(out, all.Items)

@@ -46,7 +46,6 @@ const rolloutCheckExamples = `  kcp-publisher rollout check berlin keda --locati
   kcp-publisher rollout check berlin keda --wave canary --check latency --location registry.example/fleet
   kcp-publisher rollout check berlin keda --last --file berlin-report.json`
 
-// rolloutCheckFlags are the flags of rollout check.
 type rolloutCheckFlags struct {
 	reportFlags
 	wave    string

@@ -20,11 +20,11 @@ import (
 // followInterval is the interval between two reads of a rollout that a command follows.
 const followInterval = time.Second
 
-// watchRollout reads and shows a rollout at an interval until the rollout has ended. It stops early if read or one of
-// the functions in more returns an error.
+// watchRollout reads and shows a rollout at an interval until the rollout has ended. It stops early if the function
+// read or a check returns an error.
 func watchRollout(
 	ctx context.Context, every time.Duration, read func() (*v1alpha1.Rollout,
-		error), show func(*v1alpha1.Rollout), more ...func(*v1alpha1.Rollout) error,
+		error), show func(*v1alpha1.Rollout), checks ...func(*v1alpha1.Rollout) error,
 ) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -37,7 +37,7 @@ func watchRollout(
 		if rollout.Finished(one.Status.State) {
 			return ended(one)
 		}
-		for _, check := range more {
+		for _, check := range checks {
 			if err := check(one); err != nil {
 				return err
 			}

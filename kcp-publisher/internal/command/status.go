@@ -16,7 +16,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// statusFlags are the flags of `status`.
 type statusFlags struct {
 	controlPlane
 	runtimeFilter

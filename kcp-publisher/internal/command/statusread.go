@@ -77,8 +77,8 @@ func (f *statusFlags) listsHealthy() bool { return f.all || f.module != "" || f.
 // zero value, all Kymas are read.
 type divided struct {
 	healthy map[types.NamespacedName]fleet.Runtime
-	// unready and others are the names of the Kymas to read. The Kymas in others are Ready, but their rows are not
-	// sufficient.
+	// unready and others are the names of the Kymas to read. others contains Kymas in state Ready whose table rows are
+	// not sufficient.
 	unready, others []types.NamespacedName
 }
 
@@ -169,9 +169,9 @@ func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma
 }
 
 // readCircumstances reads the state of a namespace that affects all its runtimes: whether an unapproved commit holds
-// publishing, when the root of trust expires, and the promotion trains. If a read fails, it leaves in unchanged, so a
-// timeout does not hide a warning that in already contains.
-func readCircumstances(ctx context.Context, api client.Reader, namespace string, in *fleet.Input) error {
+// publishing, when the root of trust expires, and the promotion trains. If a read fails, it does not change the input,
+// so a timeout does not hide a warning that the input already contains.
+func readCircumstances(ctx context.Context, api client.Reader, namespace string, input *fleet.Input) error {
 	held, err := follow.WhyHeld(ctx, api, namespace)
 	if err != nil {
 		return err
@@ -184,6 +184,6 @@ func readCircumstances(ctx context.Context, api client.Reader, namespace string,
 	if err != nil {
 		return err
 	}
-	in.Held, in.RootExpires, in.Trains = held, expires, trains
+	input.Held, input.RootExpires, input.Trains = held, expires, trains
 	return nil
 }

@@ -115,7 +115,6 @@ type tableOptions struct {
 	object metav1.IncludeObjectPolicy
 }
 
-// pageOfTable returns a page of the table.
 func pageOfTable(ctx context.Context, api rest.Interface, of scope, options tableOptions) (metav1.Table, error) {
 	var table metav1.Table
 	request := api.Get().NamespaceIfScoped(of.namespace, of.namespace != "").Resource("kymas").

@@ -223,7 +223,6 @@ func (v statusView) drawActive(out io.Writer) {
 	v.render(out, t)
 }
 
-// drawRuntimes lists the runtimes.
 func (v statusView) drawRuntimes(out io.Writer) {
 	listed, left := v.selected, 0
 	if !v.all && !v.filter.any() && len(listed) > listedWhole {

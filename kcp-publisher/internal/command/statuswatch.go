@@ -159,18 +159,18 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 	return known, changed, nil
 }
 
-// assess evaluates the health of the fleet. It reads Kymas and Rollouts from known, a cache, and takes all other input
-// from around.
-func (f *statusFlags) assess(ctx context.Context, known client.Reader, around fleet.Input) (fleet.Fleet, error) {
+// assess evaluates the health of the fleet. It reads Kymas and Rollouts from a cache. The caller provides the other
+// fields of input.
+func (f *statusFlags) assess(ctx context.Context, cached client.Reader, input fleet.Input) (fleet.Fleet, error) {
 	var kymas v1beta2.KymaList
 	var rollouts v1alpha1.RolloutList
 	for _, list := range []client.ObjectList{&kymas, &rollouts} {
-		if err := known.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		if err := cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return fleet.Fleet{}, fmt.Errorf("read the control plane: %w", err)
 		}
 	}
-	around.Kymas, around.Rollouts, around.Now = kymas.Items, rollouts.Items, time.Now()
-	return fleet.Assess(around), nil
+	input.Kymas, input.Rollouts, input.Now = kymas.Items, rollouts.Items, time.Now()
+	return fleet.Assess(input), nil
 }
 
 // printNews prints new warnings, resolved warnings and changed rollouts, unless the output is JSON or filtered.

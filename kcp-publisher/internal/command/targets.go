@@ -137,9 +137,9 @@ func (t *targets) named(ctx context.Context, api client.Reader, names []string) 
 	return found, nil
 }
 
-// run selects runtimes, asks for a confirmation if there are more than unconfirmed, and calls change for each runtime.
-// If change fails for one runtime, run continues with the next. verb starts the question "VERB N runtimes", such as
-// "suspend 12 runtimes".
+// run selects runtimes and calls change for each runtime. If the number of runtimes exceeds the constant unconfirmed,
+// run first asks for a confirmation. If change fails for one runtime, run continues with the next runtime. verb starts
+// the question "VERB N runtimes", such as "suspend 12 runtimes".
 func (t *targets) run(
 	cmd *cobra.Command, names []string, verb string,
 	change func(context.Context, client.Client, target) (string, error),
@@ -202,7 +202,7 @@ func changeAll(
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions count their errors in failed and return nil
+	_ = group.Wait() // always nil, because the functions count their errors in the variable failed
 	if failed > 0 {
 		return fmt.Errorf("%d of %s failed", failed, several(len(all), "runtime"))
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// tokenServiceFlags are the flags of `token-service`.
 type tokenServiceFlags struct {
 	location, keys, service, issuer string
 	bindAddress, certificate, key   string

@@ -24,7 +24,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// trainPromoteFlags are the flags of `train promote`.
 type trainPromoteFlags struct {
 	*trainFlags
 	commits commitFlags

@@ -42,7 +42,6 @@ import (
 // root of trust expires, and the promotion trains.
 const askedEvery = 10 * time.Second
 
-// uiFlags are the flags of `ui`.
 type uiFlags struct {
 	controlPlane
 	address string

@@ -43,7 +43,7 @@ type Catalog struct {
 	snapshot atomic.Pointer[catalog.Snapshot]
 	// held is the number of changes in progress: calls of Hold that are not released yet. While it is not 0, the
 	// catalog must not be read. ended is the number of finished changes, and seen is the value of ended when the
-	// snapshot was read. An event in again triggers a read of the catalog.
+	// snapshot was read. An event in the channel again triggers a read of the catalog.
 	held        atomic.Int32
 	ended, seen atomic.Int64
 	// changeStart is the start time of the latest change of the catalog, in Unix nanoseconds. slowChange is true if a

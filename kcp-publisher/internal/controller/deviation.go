@@ -51,5 +51,7 @@ func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bu
 	k.published(kyma).Recheck()
 	message := fmt.Sprintf("the runtime has accepted bundle %d, but the latest bundle known to this publisher is %d",
 		observed.Sequence, newest.Sequence)
-	k.announceDeviation(ctx, kyma, &plan.Deviation{Reason: v1beta2.ReasonBundleUnknown, Message: message})
+	if k.mayAnnounce(kyma, corev1.EventTypeWarning) {
+		k.announceDeviation(ctx, kyma, &plan.Deviation{Reason: v1beta2.ReasonBundleUnknown, Message: message})
+	}
 }

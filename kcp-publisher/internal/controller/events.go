@@ -52,9 +52,16 @@ func (k *Kymas) event(kyma *v1beta2.Kyma, kind, reason, action, note string) {
 // announce emits an Event about a runtime's report. It drops Events of a runtime that causes too many; metrics still
 // count them.
 func (k *Kymas) announce(kyma *v1beta2.Kyma, related runtime.Object, kind, reason, note string) {
-	allowed := false
-	k.fleet.EditOf(kyma, func(r *fleetstate.Runtime) { allowed = r.AllowEvent(k.Now()) })
-	if allowed {
+	if k.mayAnnounce(kyma, kind) {
 		k.Events.Eventf(kyma, related, kind, reason, "Ingest", "%s", eventNote(note))
 	}
+}
+
+// mayAnnounce reports whether the limit of a runtime allows another Event of a type, and counts the Event.
+func (k *Kymas) mayAnnounce(kyma *v1beta2.Kyma, kind string) bool {
+	allowed := false
+	k.fleet.EditOf(kyma, func(r *fleetstate.Runtime) {
+		allowed = r.AllowEvent(kind == corev1.EventTypeWarning, k.Now())
+	})
+	return allowed
 }

@@ -138,8 +138,8 @@ func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 }
 
 // nextPoll returns the result of a pass if the only remaining work is the next read of the report. It requeues the Kyma
-// for the next poll, or for until if that is earlier. asked is the time of the last read of the report. until is the
-// time up to which the next passes can be skipped, or zero.
+// for the next poll or for the time in until, whichever is earlier. asked is the time of the last read of the report.
+// until is the time up to which the next passes can be skipped, or zero.
 func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollOf(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {

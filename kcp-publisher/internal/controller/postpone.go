@@ -43,14 +43,15 @@ func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
 }
 
 // postpone returns when to read a runtime's report for the first time: the recorded time. If no time is recorded, it
-// records and returns until. It returns the zero time if the report was already read or a notification arrived.
-func (r *reports) postpone(kyma *v1beta2.Kyma, until time.Time) time.Time {
+// records and returns the proposed time. It returns the zero time if the report was already read or a notification
+// arrived.
+func (r *reports) postpone(kyma *v1beta2.Kyma, proposed time.Time) time.Time {
 	known := r.remembered(kyma)
 	if !known.Asked.IsZero() || r.fleet.Of(kyma).Notified != 0 {
 		return time.Time{}
 	}
 	if known.Postponed.IsZero() {
-		known.Postponed = until
+		known.Postponed = proposed
 		r.remember(kyma, known)
 	}
 	return known.Postponed

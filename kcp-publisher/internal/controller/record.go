@@ -91,7 +91,7 @@ func (k *Kymas) patch(ctx context.Context, before, after *v1beta2.Kyma) (refused
 	if unwritable(err) {
 		refused = err
 		err = k.writeRefusal(ctx, before, after, refused)
-		is = after.Status // writeRefusal wrote this status instead
+		is = after.Status // the status that writeRefusal wrote
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return refused, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)

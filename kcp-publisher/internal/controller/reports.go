@@ -168,8 +168,8 @@ func (r *reports) unrecordedUntil(kyma *v1beta2.Kyma) time.Time {
 	return plan.LatestUnrecorded(kyma, r.began)
 }
 
-// past returns at as a wall-clock time. If at is in the future, because the clock was set back, it returns the current
-// time.
+// past returns a time without its monotonic clock reading. If the time is in the future, because the clock was set
+// back, it returns the current time.
 func (r *reports) past(at time.Time) time.Time {
 	at = at.Round(0)
 	if now := r.now().Round(0); now.Before(at) {
@@ -178,8 +178,9 @@ func (r *reports) past(at time.Time) time.Time {
 	return at
 }
 
-// pull reads the digest of the latest report, and fetches the report if its digest differs from known. It does not read
-// the digest if reply contains it, and fetches the report directly if no report is known.
+// pull reads the digest of the latest report, and fetches the report if this digest differs from the known digest. It
+// does not read the digest if reply contains it. If known is empty, it fetches the report without reading the digest
+// first.
 func (r *reports) pull(
 	ctx context.Context, runtime string, known digest.Digest, reply *answer,
 ) (digest.Digest, bundle.Fetched, error) {

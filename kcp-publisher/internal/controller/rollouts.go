@@ -90,9 +90,8 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		next.State = shard.State(next.Catalog.Revision, policies.Items, rollouts.Items)
 	}
 	if !r.shard.planned(next.State) {
-		return ctrl.Result{
-			RequeueAfter: catalogSettles,
-		}, nil // the planner has not processed this state, or its writes are not visible here
+		// The planner has not processed this state, or this shard's cache does not contain the planner's writes yet.
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	var all []plan.Member
 	var round rollout.Round

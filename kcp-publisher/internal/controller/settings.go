@@ -44,7 +44,7 @@ type settingsClient struct {
 	known    bool       // a probe succeeded
 	enforced bool
 	first    time.Time // time of the first probe
-	until    time.Time // when the next probe is due
+	until    time.Time // time of the next probe
 	warned   map[types.UID]string
 }
 

@@ -118,7 +118,7 @@ func (s *Shard) unannouncedFor() time.Duration {
 	return time.Since(s.unplanned)
 }
 
-// active reports whether a rollout is active.
+// active reports whether any rollout of the fleet is active.
 func (s *Shard) active() bool {
 	announced, known := s.Announced()
 	return known && announced.Active

@@ -38,8 +38,8 @@ const (
 )
 
 // maxPartsBytes limits the total size of the stored parts, and maxPartBytes the size of each part. Without these
-// limits, a runtime could fill the memory by reporting another large part each time. Parts that are dropped here remain
-// valid where they are used.
+// limits, a runtime could fill the memory by reporting another large part each time. Cached Kymas can still use a part
+// after the Slimmer has dropped it.
 const (
 	maxPartsBytes = 16 << 20
 	maxPartBytes  = 16 << 10
@@ -60,8 +60,8 @@ func NewSlimmer() *Slimmer {
 	}
 }
 
-// share returns the stored part that equals the given part. If none is stored, it stores and returns the result of
-// keep.
+// share returns the stored part that equals the given part. If no such part is stored, it stores and returns the part
+// that the function keep returns.
 func share[T any](s *Slimmer, of kind, part T, keep func(T) T) T {
 	var text []byte
 	if plain, is := any(part).(string); is {

@@ -59,7 +59,7 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	before := w.accepted.Swap(&next)
 	if before != nil && w.changed != nil && !equality.Semantic.DeepEqual(*before, next) {
 		if err := w.changed(ctx); err != nil {
-			w.accepted.Store(before) // so that the next reconciliation calls changed again
+			w.accepted.Store(before) // so that the next reconciliation calls w.changed again
 			return ctrl.Result{}, err
 		}
 		ctrl.LoggerFrom(ctx).Info("watchers changed", "watchers", len(next))
@@ -111,8 +111,9 @@ type watchNews struct {
 	trouble string
 }
 
-// newsOf returns the changes in a report that watchers observed after the report with sequence last. A report is
-// untrusted, so newsOf omits entries of unknown watchers, invalid entries, and entries beyond the limit.
+// newsOf returns the changes in a report that watchers observed after the previous report. last is the sequence of the
+// previous report. A report is untrusted, so newsOf omits entries of unknown watchers, invalid entries, and entries
+// beyond the limit.
 func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watchNews {
 	var all []watchNews
 	left := bundle.MaxWatchedReported

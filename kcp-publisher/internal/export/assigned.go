@@ -15,7 +15,7 @@ import (
 // maxChain is the maximum number of bundles that Assigned reads for one runtime.
 const maxChain = 1000
 
-// Assigned returns one list of runtimes for each time in times. It contains the module versions of each runtime's
+// Assigned returns one list of runtimes for each of the times. A list contains the module versions of each runtime's
 // latest bundle at that time, and omits runtimes that had no bundle. A bundle is the latest from its signed time of
 // issue until the next bundle's time of issue. Assigned starts at the newest bundle, whose digest the argument runtimes
 // contains, and follows the signed chain of bundles back. unread contains the runtimes whose chain could not be read

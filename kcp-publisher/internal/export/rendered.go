@@ -136,8 +136,8 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 	return used, nil
 }
 
-// unlisted returns the references in used that are not in listed. It omits invalid references, because no registry can
-// contain them.
+// unlisted returns the used image references that are not in the list of the component. It omits invalid references,
+// because no registry can contain them.
 func unlisted(used, listed []string) []string {
 	known := map[string]bool{}
 	for _, text := range listed {

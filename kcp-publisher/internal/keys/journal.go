@@ -207,7 +207,6 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// read reads a file in the folder.
 func (f Folder) read(name string) ([]byte, error) { return os.ReadFile(f.locate(name)) }
 
 // ReadFile reads a file in the folder, including the effect of an interrupted change.

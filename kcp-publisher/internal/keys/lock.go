@@ -44,8 +44,8 @@ func (f Folder) Exclusively(ctx context.Context, change func(Folder) error) erro
 	return change(f)
 }
 
-// consistently runs read while no other program changes the folder. If the folder cannot be locked, because the file
-// system does not support locks or is read-only, consistently runs read without a lock.
+// consistently locks the folder against changes by other programs and calls the function read. If the folder cannot be
+// locked, because the file system does not support locks or is read-only, consistently calls read without a lock.
 func (f Folder) consistently(ctx context.Context, read func() error) error {
 	if f.exclusive {
 		return read()

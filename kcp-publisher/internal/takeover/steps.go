@@ -88,7 +88,7 @@ func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []s
 	}
 	done = append(done, fmt.Sprintf("Kyma %s/%s is labeled %s=%s and %s=%s", kyma.Namespace, kyma.Name,
 		v1beta2.LabelTakeover, v1beta2.TakeoverActive, v1beta2.LabelSkipReconciliation, v1beta2.True))
-	late, err := skipManifests(ctx, api, kyma) // lifecycle-manager may have created Manifests until now
+	late, err := skipManifests(ctx, api, kyma) // for Manifests that lifecycle-manager created during this function
 	return append(done, late...), err
 }
 
@@ -187,17 +187,17 @@ func Unfinalize(ctx context.Context, api client.Client, namespace string) (done 
 	return done, err
 }
 
-// eachManifest calls one for each Manifest of a Kyma, and returns the messages about its changes. one returns an empty
+// eachManifest calls change for each Manifest of a Kyma, and returns the messages from change. change returns an empty
 // message if it did not change the Manifest.
 func eachManifest(
-	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, one func(*v1beta2.Manifest) (string, error),
+	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, change func(*v1beta2.Manifest) (string, error),
 ) (done []string, err error) {
 	own, err := manifestsOf(ctx, api, kyma)
 	if err != nil {
 		return nil, err
 	}
 	for i := range own {
-		text, err := one(&own[i])
+		text, err := change(&own[i])
 		if err = client.IgnoreNotFound(err); err != nil {
 			return done, fmt.Errorf("Manifest %s/%s: %w", own[i].Namespace, own[i].Name, err)
 		}

@@ -18,8 +18,8 @@ import (
 // minRound is the minimum time until the next round that a timer starts.
 const minRound = 10 * time.Millisecond
 
-// nextRound returns the time until the next round, which is the shortest of untilPoll and the other times. It ignores
-// other times of 0.
+// nextRound returns the time until the next round: the shortest of the given times. untilPoll is the time until the
+// next poll. nextRound ignores a time of 0 in others.
 func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	next := untilPoll
 	if other := shortest(others...); other > 0 {
@@ -49,7 +49,7 @@ func settingsOf(b *bundle.Bundle) bundle.Settings {
 
 // delivery is the outcome of the last attempt to deliver a report.
 type delivery struct {
-	// sent is the content of the last delivered report, "" before the first.
+	// sent is the content of the last delivered report, "" before the first report.
 	sent string
 	// at is the time of the last attempt, and down is true if it failed.
 	at   time.Time

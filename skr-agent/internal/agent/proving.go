@@ -160,7 +160,8 @@ func (a *Agent) target(
 	return t
 }
 
-// shippedBy returns the checks that a module ships, and adds them to used, which becomes the cache for the next round.
+// shippedBy returns the checks that a module ships. It adds them to the map used, which becomes the cache for the next
+// round.
 func (a *Agent) shippedBy(ctx context.Context, m bundle.Manifest, used map[digest.Digest]shipped) shipped {
 	at := slices.IndexFunc(m.Content, func(c bundle.Content) bool { return c.Name == bundle.ContentChecks })
 	if at < 0 {

@@ -10,7 +10,7 @@ import (
 
 // roundFacts is the input of decideRound. A round collects it after it reads the runtime and starts to fetch content.
 type roundFacts struct {
-	bundle *bundle.Bundle // the last accepted bundle with the runtime's choices, nil before the first
+	bundle *bundle.Bundle // the last accepted bundle with the runtime's choices, nil before the first bundle
 	// polled is true if this round polled the registry. postponed is true if an earlier round polled the registry, but
 	// could not apply the complete bundle because content was missing.
 	polled, postponed bool
@@ -30,7 +30,6 @@ const (
 	syncAll
 )
 
-// roundActions are the actions of a round.
 type roundActions struct {
 	sync syncScope
 	// report is true if the round reports to the control plane. It is false while content is being fetched, or if the
@@ -41,7 +40,7 @@ type roundActions struct {
 	status bool
 	// upgrade reconciles the image of the agent's Deployment.
 	upgrade bool
-	// postponed is the value of roundFacts.postponed in the next round.
+	// postponed becomes roundFacts.postponed of the next round.
 	postponed bool
 	// again is the longest time until the next round, 0 for the next poll.
 	again time.Duration

@@ -45,7 +45,6 @@ func adviceFor(err error, advice string) string {
 	return advice
 }
 
-// checkFlags are the flags of the command check.
 type checkFlags struct {
 	run         runFlags
 	cluster     cli.Cluster

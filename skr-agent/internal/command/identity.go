@@ -22,8 +22,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
 )
 
-// Secrets of the agent. An operator applies the bootstrap Secret. The agent creates the others, which never leave the
-// runtime.
+// Secrets of the agent. An operator applies the bootstrap Secret. The agent creates the other Secrets, which never
+// leave the runtime.
 const (
 	bootstrapSecret = agent.BootstrapSecret
 	keySecret       = "skr-agent-key"

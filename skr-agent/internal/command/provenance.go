@@ -27,7 +27,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// provenanceFlags are the flags of the command provenance.
 type provenanceFlags struct {
 	cluster                  cli.Cluster
 	namespace, trust, format string

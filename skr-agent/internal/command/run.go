@@ -49,7 +49,6 @@ const (
 		"not synchronized"
 )
 
-// runFlags are the flags of the command run.
 type runFlags struct {
 	manager                             manager.Flags
 	trust, runtime, location            string

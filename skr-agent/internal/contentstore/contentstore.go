@@ -230,7 +230,7 @@ func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 	return isWhole(d, parts), nil
 }
 
-// parts returns the existing parts of a blob.
+// parts returns the metadata of the Secrets that contain the index and the chunks of a blob.
 func (s *Store) parts(ctx context.Context, d digest.Digest) ([]metav1.PartialObjectMetadata, error) {
 	return s.list(ctx, client.MatchingLabels{v1beta2.LabelContentDigest: short(d)})
 }
@@ -344,7 +344,7 @@ func (s *Store) drop(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// namesOf returns the names of the parts of a blob, with the index first.
+// namesOf returns the names of a blob's Secrets, with the index first.
 func namesOf(d digest.Digest, parts []metav1.PartialObjectMetadata) []string {
 	var names []string
 	for _, part := range parts {

@@ -43,8 +43,8 @@ func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Se
 const LabelSidecar = "sidecar.istio.io/inject"
 
 // SafeLabels returns the labels to apply to the agent's namespace. If the wanted value of a label would let a webhook
-// or policy receive the agent's requests, the result has the label's current value. left contains the labels of other
-// field managers, which an apply does not remove. The error lists each label that was not changed, with the reason.
+// or policy receive the agent's requests, the result has the label's current value. The labels in left belong to other
+// field managers, so an apply does not remove them. The error lists each label that was not changed, with the reason.
 func SafeLabels(
 	live, left, want labels.Set, home string, installed []unstructured.Unstructured,
 	pods []metav1.PartialObjectMetadata,

@@ -85,7 +85,8 @@ func (i Importer) findNewerImages(ctx context.Context, root trust.Root, found *a
 	return nil
 }
 
-// compareLists adds to found.kept each image in moving that is also in a newer imported list.
+// compareLists finds the images whose tags the import would move although a newer imported list also contains them. It
+// stores these images in found.kept.
 func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[string]bool, found *accepted) error {
 	target, err := i.reading(ctx, bundle.CarriedRepository)
 	if err != nil || target == nil {

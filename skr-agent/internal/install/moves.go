@@ -48,8 +48,7 @@ func isActive(m *v1beta2.Manifest) bool {
 }
 
 // newOwners returns, for each dropped object, the module that requests the object. Objects that no module requests are
-// omitted. A module that the agent refuses to install gets no objects, so it cannot delay the removal of another
-// module.
+// omitted. A module whose content the agent refuses gets no objects, so it cannot delay the removal of another module.
 func (i *Installer) newOwners(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (map[key]string, error) {
@@ -71,7 +70,7 @@ func (i *Installer) newOwners(
 			if err != nil {
 				return nil, fmt.Errorf("render module %s, which can take over objects: %w", other.Module(), err)
 			}
-			if problem == nil {
+			if problem == nil || problem.reason == v1beta2.ReasonConflict { // another module can resolve a conflict
 				wants = keysOf(p.inventory)
 			}
 		}

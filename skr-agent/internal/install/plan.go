@@ -165,8 +165,8 @@ func makePlan(
 	return p, nil
 }
 
-// leaveOut records an object whose kind the API server does not serve. It also adds the object to stay, the objects
-// that must not be pruned. It adds keys with and without a namespace, because it is unknown whether the kind is
+// leaveOut records an object whose kind the API server does not serve. It also adds the object to the set stay, whose
+// objects must not be pruned. It adds keys with and without a namespace, because it is unknown whether the kind is
 // namespaced.
 func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owner, stay keys) {
 	k := guard.KeyOf(o)

@@ -104,10 +104,10 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	return outcome{gone: true}, nil
 }
 
-// unblock continues a removal that waits for the default CR. If the API server cannot call a webhook for the deletion,
-// unblock deletes the module's webhooks and policies first, because their server may never respond again, and does not
-// apply them again. Otherwise it upgrades the module and corrects drift, because the operator may have to remove
-// finalizers.
+// unblock continues a removal that waits for the deletion of the default CR. If the API server cannot call a webhook
+// for this deletion, unblock permanently deletes the module's webhooks and policies, because the webhook server may
+// never respond again. Otherwise it upgrades the module and corrects drift, because the module's operator may have to
+// remove finalizers.
 func (i *Installer) unblock(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome, left remainingObjects,
 ) error {
@@ -365,9 +365,9 @@ func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest, mine [
 	return found, nil
 }
 
-// instances returns the names of a few custom resources of a CRD, without those to ignore. It lists them in the storage
-// version, which needs no conversion, or else in another served version. If they cannot be listed, it returns a message
-// instead of names.
+// instances returns the names of a few custom resources of a CRD. It omits the resources for which ignore returns true.
+// It lists the resources in the storage version, which needs no conversion, or else in another served version. If they
+// cannot be listed, it returns a message instead of names.
 func (a *actor) instances(
 	ctx context.Context, crd v1beta2.Resource, ignore func(key, *metav1.PartialObjectMetadata) bool,
 ) ([]string, error) {

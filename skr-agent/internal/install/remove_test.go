@@ -84,7 +84,7 @@ func TestRefusedModuleDoesNotBlockAnotherModulesRemoval(t *testing.T) {
 	w.eventually("Manifest owner is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "owner") })
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "settings"))
 
-	t.Log("a module in conflict with a third module takes nothing over, and keeps no policy in force")
+	t.Log("a module in conflict with a third module keeps no policy in force, but objects that can hold data wait")
 	w.wants("owner", settings+"---\n"+policy)
 	w.state("owner", v1beta2.StateReady, "")
 	const thirds = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of-third}\n"
@@ -92,9 +92,16 @@ func TestRefusedModuleDoesNotBlockAnotherModulesRemoval(t *testing.T) {
 	w.state("third", v1beta2.StateReady, "")
 	w.wants("conflicting", thirds+"---\n"+settings+"---\n"+policy)
 	w.state("conflicting", v1beta2.StateError, "")
+	kept := &corev1.ConfigMap{}
+	require.True(t, w.exists(kept, home, "settings"))
 	w.wants("owner", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n")
-	w.eventually("the dropped objects are gone", func() bool {
-		return !w.exists(&corev1.ConfigMap{}, home, "settings") &&
-			!w.exists(&admissionv1.ValidatingAdmissionPolicy{}, "", "strict")
+	w.eventually("the dropped policy is gone", func() bool {
+		return !w.exists(&admissionv1.ValidatingAdmissionPolicy{}, "", "strict")
+	})
+	w.wants("third", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other-of-third}\n")
+	w.eventually("the object belongs to the other module once the conflict is resolved", func() bool {
+		moved := &corev1.ConfigMap{}
+		return w.exists(moved, home, "settings") && moved.UID == kept.UID &&
+			moved.Annotations[v1beta2.AnnotationOwnedBy] == "kyma-system/conflicting"
 	})
 }

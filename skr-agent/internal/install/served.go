@@ -53,7 +53,6 @@ func (a *actor) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) error
 	return first
 }
 
-// errAbsentKind is the error for a kind that the API server does not serve in any version.
 var errAbsentKind = errors.New("the API server does not serve this kind in any version")
 
 // isUnserved reports whether an error means that a version or kind is not served. The API server's response then does

@@ -433,21 +433,21 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 }
 
 // changed queues the Manifest that owned the object before the change, for a drift correction. If this process made the
-// change, it only requests a readiness check. is is nil for a deletion.
-func (w *watches) changed(gk schema.GroupKind, was, is *metav1.PartialObjectMetadata) {
-	manifest, ok := ownerOf(was)
+// change, it only requests a readiness check. For a deletion, now is nil.
+func (w *watches) changed(gk schema.GroupKind, before, now *metav1.PartialObjectMetadata) {
+	manifest, ok := ownerOf(before)
 	if !ok {
 		return
 	}
-	k, version := keyIn(gk, was.Namespace, was.Name), ""
-	if is != nil {
-		version = is.ResourceVersion
+	k, version := keyIn(gk, before.Namespace, before.Name), ""
+	if now != nil {
+		version = now.ResourceVersion
 	}
 	if w.markDirty(manifest, k, version) {
 		w.queue.Add(ctrl.Request{NamespacedName: manifest})
 		return
 	}
-	w.requestCheck(is)
+	w.requestCheck(now)
 }
 
 // requestCheck requests a readiness check of the Manifest that owns an object.

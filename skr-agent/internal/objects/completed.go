@@ -17,6 +17,13 @@ var fromBundle = []string{
 	v1beta2.AnnotationRequiresFeatures,
 }
 
+// labelsFromBundle lists the labels that a bundle can set on a Manifest. Other labels belong to users: a label such as
+// operator.kyma-project.io/skip-reconciliation would stay after the bundle.
+var labelsFromBundle = []string{
+	v1beta2.LabelKymaName, v1beta2.LabelManagedBy, v1beta2.LabelChannel, v1beta2.LabelControllerName,
+	v1beta2.LabelMandatoryModule,
+}
+
 // completed returns a Manifest of a bundle with the labels and annotations that the agent sets: the module's name and
 // component, the image rules, the module's values, and the names of the runtime's Kymas. It derives the name and the
 // component from the fields that the agent has checked, because ServiceAccounts and ownership depend on them. It drops
@@ -42,7 +49,14 @@ func completed(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
 	set(v1beta2.AnnotationValues, b.Statement.Predicate.Values.For(want).String())
 	set(v1beta2.AnnotationKymas, takeover.Kymas(b.Statement.Predicate))
 	want.Annotations = annotations
-	want.Labels = with(want.Labels, map[string]string{v1beta2.LabelModuleName: bundle.ManifestName(want.Module)})
+	labels := map[string]string{}
+	for label, value := range want.Labels {
+		if slices.Contains(labelsFromBundle, label) {
+			labels[label] = value
+		}
+	}
+	labels[v1beta2.LabelModuleName] = bundle.ManifestName(want.Module)
+	want.Labels = labels
 	return want
 }
 

@@ -60,8 +60,8 @@ type Definitions struct {
 	applied map[types.UID]int64
 }
 
-// Restore restores the agent's CRDs, and reports whether the API server serves all of their kinds. It restores a CRD
-// that is being deleted after the deletion. Unchanged CRDs cause no writes.
+// Restore restores the agent's CRDs, and reports whether the API server serves all of their kinds. If a CRD is being
+// deleted, a later call restores it. Unchanged CRDs cause no writes.
 func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (served bool, err error) {
 	crds, err := definitions()
 	if err != nil {

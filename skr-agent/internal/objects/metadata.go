@@ -12,7 +12,8 @@ import (
 )
 
 // keepMetadata sets the labels and annotations of the bundle on an object. It removes those that the agent set earlier
-// and that are no longer in the bundle, according to managedFields. It keeps all others.
+// and that are no longer in the bundle, according to managedFields. It keeps the labels and annotations of other
+// clients.
 func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	ownLabels, ownAnnotations := ownMetadata(object.GetManagedFields())
 	// The annotation belongs to the runtime's admin, even if the agent wrote it.
@@ -21,15 +22,15 @@ func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	object.SetAnnotations(inLine(object.GetAnnotations(), annotations, ownAnnotations))
 }
 
-// inLine returns the entries of have, overwritten by the entries of want, without the names in own that are not in
-// want.
-func inLine(have, want map[string]string, own map[string]bool) map[string]string {
-	kept := maps.Clone(have)
+// inLine returns the live labels or annotations with the desired entries. own contains the names of the entries that
+// the agent applied earlier. inLine removes these entries if they are no longer desired.
+func inLine(live, desired map[string]string, own map[string]bool) map[string]string {
+	kept := maps.Clone(live)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
-		_, wanted := want[key]
+		_, wanted := desired[key]
 		return own[key] && !wanted
 	})
-	return with(kept, want)
+	return with(kept, desired)
 }
 
 // ownMetadata returns the names of the labels and annotations that the agent wrote last. It ignores unreadable entries.

@@ -98,9 +98,9 @@ func (s *Syncer) Sync(
 	return s.outcome()
 }
 
-// SyncStaged is the part of Sync that can run while content is being fetched. It writes the Manifests of all modules
-// that are not in waiting. It does not remove modules or make them unmanaged. The next Sync reports the failures of
-// SyncStaged.
+// SyncStaged is the part of Sync that can run while content is being fetched. It writes the Manifests of all modules,
+// except the modules that are keys of the map waiting. It does not remove modules or make them unmanaged. The next Sync
+// reports the failures of SyncStaged.
 func (s *Syncer) SyncStaged(
 	ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time,
 ) {
@@ -172,16 +172,16 @@ func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
 	return s.patch(ctx, before, kyma, "Kyma")
 }
 
-// with returns a copy of have with the entries of want.
-func with(have, want map[string]string) map[string]string {
-	if len(want) == 0 {
-		return have
+// with returns a copy of the live labels or annotations with the desired entries.
+func with(live, desired map[string]string) map[string]string {
+	if len(desired) == 0 {
+		return live
 	}
-	merged := maps.Clone(have)
+	merged := maps.Clone(live)
 	if merged == nil {
 		merged = map[string]string{}
 	}
-	maps.Copy(merged, want)
+	maps.Copy(merged, desired)
 	return merged
 }
 

@@ -98,7 +98,7 @@ func New(options Options) *Puller {
 // Root returns the newest verified root of trust.
 func (p *Puller) Root() trust.Root { return p.Trust.Root }
 
-// Current returns the last accepted bundle, nil before the first.
+// Current returns the last accepted bundle, nil before the first bundle.
 func (p *Puller) Current() *bundle.Bundle { return p.current }
 
 // Refused returns the bundles that were refused after the last accepted bundle, newest last.
@@ -349,8 +349,8 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	return p.Store.Add(ctx, c.Digest, data)
 }
 
-// Needed returns the digests of the documents and contents of the last accepted bundle. It adds the contents of chosen,
-// which includes the offers that the runtime chose.
+// Needed returns the digests of the documents and contents of the last accepted bundle, and the digests of the contents
+// of chosen. chosen is the desired state with the offers that the runtime chose.
 func (p *Puller) Needed(chosen bundle.DesiredState) map[digest.Digest]bool {
 	needed := map[digest.Digest]bool{}
 	if p.current == nil {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reported returns the sequence of the last delivered report, 0 before the first. It reads the Secret, because a new
-// leader must continue from the sequence of the previous leader.
+// Reported returns the sequence of the last delivered report, 0 before the first report. It reads the Secret, because a
+// new leader must continue from the sequence of the previous leader.
 func (p *Puller) Reported(ctx context.Context) (int64, error) {
 	saved, err := p.saved(ctx)
 	if err == nil {

@@ -109,7 +109,7 @@ func (s *Staging) Continue(
 			return nil
 		})
 	}
-	_ = workers.Wait() // the errors are in failed
+	_ = workers.Wait() // always nil, because the variable failed contains the errors
 	if ctx.Err() != nil {
 		for _, c := range s.pending {
 			s.failed[c.Digest] = ctx.Err()

@@ -44,8 +44,8 @@ func removeFieldManagers(entries []metav1.ManagedFieldsEntry, managers []fieldMa
 	return left
 }
 
-// replaceFieldManagers returns managedFields in which the manager by has applied the fields of managers, nil if
-// managers own no fields.
+// replaceFieldManagers returns managedFields in which one manager has applied the fields of the given managers. by is
+// the name of that manager. If the given managers own no fields, the result is nil.
 func replaceFieldManagers(
 	entries []metav1.ManagedFieldsEntry, managers []fieldManager, by string,
 ) ([]metav1.ManagedFieldsEntry, error) {

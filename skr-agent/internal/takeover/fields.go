@@ -12,9 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TakenFields returns managedFields in which the manager by has applied lifecycle-manager's fields, nil if
-// lifecycle-manager owns no fields. As long as lifecycle-manager owns a field, an apply of a version without this field
-// does not remove it.
+// TakenFields returns managedFields in which another manager has applied lifecycle-manager's fields, nil if
+// lifecycle-manager owns no fields. by is the name of the other manager. As long as lifecycle-manager owns a field, an
+// apply of a version without this field does not remove it.
 func TakenFields(entries []metav1.ManagedFieldsEntry, by string) ([]metav1.ManagedFieldsEntry, error) {
 	return replaceFieldManagers(entries, lifecycleManager(), by)
 }
@@ -58,8 +58,8 @@ func (w Writer) transferFields(ctx context.Context, o *unstructured.Unstructured
 	return moveFields(ctx, w.Uncached, o, fieldManagers(w.Owners), to, w.Owner)
 }
 
-// moveFields makes another manager the owner of the fields of the managers in from. If the name of the other manager is
-// empty, the fields get no owner. If the object changed since it was read, moveFields returns a conflict.
+// moveFields transfers the fields of the managers in from to another manager, whose name is to. If this name is empty,
+// the fields get no owner. If the object changed since it was read, moveFields returns a conflict.
 func moveFields(
 	ctx context.Context, uncached client.Client, o *unstructured.Unstructured, from []fieldManager, to, as string,
 ) error {

@@ -18,9 +18,10 @@ type ledger struct {
 	trouble string
 	// reported is the part of the runtime's report for this watch. Only the method include changes it.
 	reported bundle.ReportedWatch
-	// reportedAt is the time of the last change of reported.
+	// reportedAt is the time when include last changed the field reported.
 	reportedAt time.Time
-	// recent contains the changed objects that are not in reported yet, without duplicates, newest last.
+	// recent contains the changed objects that the field reported does not contain yet, without duplicates, newest
+	// last.
 	recent []object
 }
 
@@ -35,7 +36,7 @@ func (l *ledger) changed(o object) {
 	l.recent = append(l.recent, o)
 }
 
-// pending reports whether the watch has changes that are not in reported yet.
+// pending reports whether the watch has changes that the field reported does not contain yet.
 func (l *ledger) pending() bool {
 	return l.changes != l.reported.Changes || l.trouble != l.reported.Trouble
 }
@@ -45,8 +46,8 @@ func (l *ledger) reportDelay(now time.Time) time.Duration {
 	return max(0, l.reportedAt.Add(spacing).Sub(now))
 }
 
-// include adds pending changes to reported. All reports with a sequence of at least since contain them. since must be
-// higher than the sequences of all previous reports, and not higher than the sequence of the next report.
+// include adds the pending changes to the reported changes. All reports with a sequence of at least since contain them.
+// since must be higher than the sequences of all previous reports, and not higher than the sequence of the next report.
 func (l *ledger) include(since int64, now time.Time) {
 	if !l.pending() || l.reportDelay(now) > 0 {
 		return

@@ -45,7 +45,7 @@ type Watches struct {
 	running map[string]*watch
 }
 
-// watch is one running watcher.
+// watch is a running Watcher with the changes that it has observed.
 type watch struct {
 	bundle.Watcher
 	ledger
@@ -230,8 +230,8 @@ func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, er
 	}
 }
 
-// note calls write, which records a change, if the watch is running. It starts a round of the agent if write makes
-// changes pending.
+// note calls the function write, which records a change, if the watch is running. If this is the first pending change
+// of the watch, note starts a round of the agent.
 func (w *Watches) note(one *watch, write func()) {
 	w.mu.Lock()
 	if w.running[one.Name] != one || one.full {

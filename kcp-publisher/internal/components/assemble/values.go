@@ -57,14 +57,14 @@ func readValues(path string) (map[string]any, error) {
 	return values, nil
 }
 
-// merged returns the values of both maps. For common keys, over takes precedence. A null in over stays in the result,
-// because Helm then removes the chart's default.
-func merged(under, over map[string]any) map[string]any {
+// merged returns the base values with the overrides. A null in the overrides stays in the result, because Helm then
+// removes the chart's default.
+func merged(base, overrides map[string]any) map[string]any {
 	result := map[string]any{}
-	for key, value := range under {
+	for key, value := range base {
 		result[key] = value
 	}
-	for key, value := range over {
+	for key, value := range overrides {
 		below, isMap := result[key].(map[string]any)
 		above, alsoMap := value.(map[string]any)
 		if isMap && alsoMap {

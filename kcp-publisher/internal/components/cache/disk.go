@@ -176,7 +176,7 @@ func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
 	name, _ := fileOf(desc.Digest)
 	partial, err := c.partialFrom(body, false)
 	if isFull(err) {
-		err = errors.Join(err, c.makeRoom()) // for the next blob; this body cannot be read again
+		err = errors.Join(err, c.makeRoom()) // makes room for later blobs only, because body cannot be read again
 	}
 	if err != nil {
 		return errDisk{err}

@@ -48,10 +48,10 @@ const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 // Content returns the location from which runtimes read the content of a resource. It compares the content with the
 // resource's digest if there is one. If the content is in an archive, in a Helm repository or in several blobs, Content
-// first copies it to place, the registry of the runtimes. Content caches the result like a component version. If the
-// access's reference has another digest than before, Content returns an error.
-func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
-	content, err := r.settle(ctx, c, resource, place)
+// first copies it to target, the registry of the runtimes. Content caches the result like a component version. If the
+// access's reference now has a different digest than in the cache, Content returns an error.
+func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, target store.Store) (Content, error) {
+	content, err := r.settle(ctx, c, resource, target)
 	if err != nil {
 		return Content{}, c.about(resource, err)
 	}

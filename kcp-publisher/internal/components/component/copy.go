@@ -15,22 +15,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// CopyTo copies the component version unchanged to the component's repository in place, a location in a registry. It
-// returns the full name of that repository. For an existing version, it sends one request for the manifest and one for
-// each blob.
-func (c Component) CopyTo(ctx context.Context, place store.Store) (string, error) {
-	_, err := c.copyTo(ctx, place)
-	return place.Name(descriptorsPath + c.Descriptor.Name), err
+// CopyTo copies the component version unchanged to the component's repository in the target, a location in a registry.
+// It returns the full name of that repository. For an existing version, it sends one request for the manifest and one
+// for each blob.
+func (c Component) CopyTo(ctx context.Context, target store.Store) (string, error) {
+	_, err := c.copyTo(ctx, target)
+	return target.Name(descriptorsPath + c.Descriptor.Name), err
 }
 
 // copyTo copies like CopyTo. completed is true if the version existed without some of its blobs, and copyTo copied
 // them.
-func (c Component) copyTo(ctx context.Context, place store.Store) (completed bool, err error) {
-	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
+func (c Component) copyTo(ctx context.Context, target store.Store) (completed bool, err error) {
+	to, err := target.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
 		return false, err
 	}
-	return c.copyInto(ctx, to, place.String())
+	return c.copyInto(ctx, to, target.String())
 }
 
 // copied reports whether a location contains the manifest of the component version. It does not check the blobs.

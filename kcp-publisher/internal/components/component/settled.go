@@ -34,7 +34,8 @@ type state struct {
 	copied time.Time
 }
 
-// settle returns the location from which runtimes read a content, and copies the content there if necessary.
+// settle returns the location from which runtimes read the content of a resource. If necessary, it first copies the
+// content to the runtimes' registry.
 func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	s := r.remembered(c, resource, place)
 	s.mu.Lock()
@@ -66,8 +67,8 @@ func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource,
 	return content, err
 }
 
-// copy copies the component version to place, the runtimes' registry. For an existing copy, it checks the manifest at
-// every call, and the blobs only after Revalidate.
+// copy copies the component version to the runtimes' registry, whose location is place. For an existing copy, it checks
+// the manifest at every call, and the blobs only after Revalidate.
 func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.Store) (string, error) {
 	name, known := place.Name(descriptorsPath+c.Descriptor.Name), !s.copied.IsZero()
 	there := false
@@ -95,8 +96,9 @@ func (r *Reader) restored(ctx context.Context, content Content, place store.Stor
 	}
 }
 
-// find locates the content, and stores it in place, the runtimes' registry, if no repository contains it as one blob.
-// It caches errors of reading the content, but not errors of the caller's context or of writing to place.
+// find locates the content of a resource. If no repository contains the content as one blob, find stores it in the
+// runtimes' registry, whose location is place. It caches errors of reading the content, but not errors of the caller's
+// context or of writing to the registry.
 func (r *Reader) find(
 	ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place store.Store,
 ) error {
@@ -125,7 +127,8 @@ func (r *Reader) find(
 	return nil
 }
 
-// remembered returns the cached location of a resource's content, which depends on the component and on place.
+// remembered returns the cache entry with the location of a resource's content. The key of the entry contains the
+// component and place, the location of the runtimes' registry.
 func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Store) *settled {
 	key := c.tagName(resource) + " " + c.id.String() + " " + c.Repository
 	if place != nil {

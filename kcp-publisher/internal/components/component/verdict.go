@@ -106,7 +106,7 @@ func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Comp
 		return ctx.Err()
 	}
 	if same && v.err == nil && err != nil && !errors.Is(err, ErrRefused) {
-		err = nil // the version was accepted with the same keys, and the failed check does not refuse it
+		err = nil // keep the earlier acceptance: the check could not be completed, but it did not refuse the version
 	}
 	v.of, v.round, v.at, v.err = of, round, r.now(), err
 	r.recordVerdict(c, round, err)

@@ -76,7 +76,7 @@ func (f *Fleet) Of(kyma *v1beta2.Kyma) Runtime {
 	return f.EditOf(kyma, func(*Runtime) {})
 }
 
-// EditOf changes the record of a Kyma like Edit and returns a copy. It resets the record like Of.
+// EditOf changes the record of a Kyma under the lock and returns a copy. Like Of, it first resets an outdated record.
 func (f *Fleet) EditOf(kyma *v1beta2.Kyma, change func(*Runtime)) (after Runtime) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

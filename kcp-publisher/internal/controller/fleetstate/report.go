@@ -33,8 +33,8 @@ type Report struct {
 	Unread error
 }
 
-// Fresh reports whether the registry was read within a duration and has sent no notification since. notified is the
-// current number of notifications.
+// Fresh reports whether the report was read from the registry within a duration, and no notification about the runtime
+// has arrived since that read. notified is the current number of notifications.
 func (r Report) Fresh(notified int64, within time.Duration, now time.Time) bool {
 	return r.Notified == notified && r.Asked.Add(within).After(now)
 }

@@ -30,8 +30,8 @@ type Runtime struct {
 	Pending Pending
 	// Backoff is the delay for this runtime's registry requests, or nil.
 	Backoff *Backoff
-	// events limits the Events about the runtime's reports. It is nil before the first Event.
-	events *rate.Limiter
+	// changes and problems limit the Events about the runtime's reports. They are nil before the first Event.
+	changes, problems *rate.Limiter
 	// Counted is the runtime's share of the fleet's metrics.
 	Counted Counted
 	// Written is the Kyma after this process last wrote new rollout versions to its status. It is nil once the cache
@@ -43,28 +43,33 @@ type Runtime struct {
 }
 
 // startOver resets the record when the Kyma was recreated or its runtime changed. It keeps Notified, Changed, Pending,
-// Backoff, Counted and the limit of Events, which belong to the Kyma's name.
+// Backoff, Counted and the limits of Events, which belong to the Kyma's name.
 func (r *Runtime) startOver(uid types.UID, id string) {
 	*r = Runtime{
 		UID: uid, ID: id, Notified: r.Notified, Changed: r.Changed, Pending: r.Pending, Backoff: r.Backoff,
-		Counted: r.Counted, events: r.events,
+		Counted: r.Counted, changes: r.changes, problems: r.problems,
 	}
 }
 
-// Limits of Events about one runtime's reports. The burst is enough for a report with the maximum number of watched
-// changes.
+// Limits of Events about one runtime's reports: the number of Events at once, and the time after which one more is
+// allowed. A report with the maximum number of watched changes fits into the limit for changes.
 const (
-	eventBurst    = bundle.MaxWatchedReported + 16
-	eventInterval = 10 * time.Second
+	changesAtOnce, changeInterval   = bundle.MaxWatchedReported, time.Second
+	problemsAtOnce, problemInterval = 16, 10 * time.Second
 )
 
-// AllowEvent reports whether an Event about the runtime's report can be emitted now. The runtime chooses the number and
-// the content of such Events, so without a limit it could fill the control plane with them.
-func (r *Runtime) AllowEvent(now time.Time) bool {
-	if r.events == nil {
-		r.events = rate.NewLimiter(rate.Every(eventInterval), eventBurst)
+// AllowEvent reports whether an Event about the runtime's report can be emitted now: an Event about a problem, or about
+// the change of a watched object. The runtime chooses the number and the content of such Events, so without a limit it
+// could fill the control plane with them.
+func (r *Runtime) AllowEvent(isProblem bool, now time.Time) bool {
+	limiter, atOnce, interval := &r.changes, changesAtOnce, changeInterval
+	if isProblem {
+		limiter, atOnce, interval = &r.problems, problemsAtOnce, problemInterval
 	}
-	return r.events.AllowN(now, 1)
+	if *limiter == nil {
+		*limiter = rate.NewLimiter(rate.Every(interval), atOnce)
+	}
+	return (*limiter).AllowN(now, 1)
 }
 
 // Basis contains all inputs of a pass except the time.

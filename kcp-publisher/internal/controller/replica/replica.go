@@ -28,7 +28,8 @@ const (
 	joins = 2*beatInterval + readInterval
 )
 
-// Replica takes its share of the parts, and releases the parts that belong to other replicas.
+// Replica runs its share of the publisher's parts, which are the shards and the planner. It releases the parts that
+// belong to other replicas.
 type Replica struct {
 	Board *Board
 	Parts *manager.Parts

@@ -155,11 +155,11 @@ func upTo(most int, entries []sizedEntry) []bundle.CatalogEntry {
 	return fitting
 }
 
-// channels returns the channels of a module that a Kyma with these labels can use. It omits a channel if may returns
-// false for all templates of its version. If a rollout holds back a channel's current version, held returns the version
-// to use instead.
+// channels returns the channels of a module that a Kyma with these labels can use. It omits a channel if visible
+// returns false for all templates of the channel's version. If a rollout holds back a channel's current version, held
+// returns the version to use instead.
 func (s *Snapshot) channels(
-	o *offer, kyma labels.Set, held func(module, channel string) string, may func(*template) bool,
+	o *offer, kyma labels.Set, held func(module, channel string) string, visible func(*template) bool,
 ) []v1beta2.ChannelVersion {
 	if o.meta.Spec.Mandatory != nil || o.broken != nil || o.hiddenFrom(kyma) != "" {
 		return nil
@@ -169,11 +169,11 @@ func (s *Snapshot) channels(
 	for _, c := range o.meta.Spec.Channels {
 		if held != nil {
 			if version := held(module, c.Channel); version != "" &&
-				slices.ContainsFunc(s.templatesOf(module, version), may) {
+				slices.ContainsFunc(s.templatesOf(module, version), visible) {
 				c.Version = version
 			}
 		}
-		if slices.ContainsFunc(s.templatesOf(module, c.Version), may) {
+		if slices.ContainsFunc(s.templatesOf(module, c.Version), visible) {
 			all = append(all, c)
 		}
 	}

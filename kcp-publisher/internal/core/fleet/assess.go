@@ -72,7 +72,7 @@ func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 		status := r.Status
 		status.Message, status.Failures = text(status.Message), slices.Clone(status.Failures)
 		for n := range status.Failures {
-			status.Failures[n].Reason = text(status.Failures[n].Reason) // the runtime reported this text
+			status.Failures[n].Reason = text(status.Failures[n].Reason) // untrusted text of the runtime's report
 		}
 		sorted = append(sorted, Rollout{
 			Name: r.Name, Namespace: r.Namespace, Spec: r.Spec, Status: status,

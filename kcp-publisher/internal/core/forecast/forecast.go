@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Fleet is a control plane at one moment.
+// Fleet contains the objects of a control plane before or after a change.
 type Fleet struct {
 	// Kymas are keyed by name. A Kyma that the change deletes has a deletion timestamp.
 	Kymas   map[string]*v1beta2.Kyma

@@ -29,7 +29,7 @@ func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	return schema.Check(spec, modules)
 }
 
-// Unwritable returns the status to write after the API server refused another one. It is the previous status with a
+// Unwritable returns the status to write after the API server refused a status. It is the previous status with a
 // condition that explains the refusal. It also records the published bundle, because the next bundle depends on this
 // record.
 func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause error, now time.Time) v1beta2.KymaStatus {

@@ -22,8 +22,8 @@ const (
 )
 
 // reportingAgent returns the record of the reporting agent after the latest report. It detects two agents with one key
-// if one agent reports the other, or if an earlier instance id is reported again, because a restarted agent has a new
-// instance id. The record is reset when the runtime enrolls again.
+// in two cases: an agent reports that it found a report of the second agent, or an earlier instance id is reported
+// again, although a restarted agent has a new instance id. The record is reset when the runtime enrolls again.
 func reportingAgent(
 	before *v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) *v1beta2.ReportingAgent {

@@ -46,7 +46,8 @@ func SilentStatus(
 
 // lastReportTime returns when a report was received. If the status already contains the report's sequence, it returns
 // the time in the status. Otherwise, a restart or an attacker who replays the report with different bytes could make an
-// old report look new. The result is never later than seen, even if a publisher with a fast clock recorded the time.
+// old report look new. seen is the time at which this publisher read the report. The result is at most seen, even if a
+// publisher with a fast clock recorded a later time.
 func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))

@@ -74,10 +74,10 @@ func (f Fleet) holders() map[use]map[string]bool {
 	return all
 }
 
-// without returns the ids in all that are not in other, sorted.
-func without(all, other map[string]bool) (ids []string) {
-	for _, id := range slices.Sorted(maps.Keys(all)) {
-		if !other[id] {
+// without returns the sorted ids of the first map that are not in the map excluded.
+func without(included, excluded map[string]bool) (ids []string) {
+	for _, id := range slices.Sorted(maps.Keys(included)) {
+		if !excluded[id] {
 			ids = append(ids, id)
 		}
 	}

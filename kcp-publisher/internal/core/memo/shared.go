@@ -31,7 +31,8 @@ func (m *Shared[K, V]) Of(holder *Holder[K, V]) (value V, found bool) {
 	return e.value, true
 }
 
-// Find returns the value of a key. If found, the value replaces the holder's previous value.
+// Find returns the value of a key, and false if no value is stored. A stored value replaces the holder's previous
+// value.
 func (m *Shared[K, V]) Find(holder *Holder[K, V], key K) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

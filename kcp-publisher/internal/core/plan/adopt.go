@@ -210,8 +210,8 @@ func versionsAfter(p *Published, before map[string]string) map[string]string {
 }
 
 // usable reports whether a key of the current root signed the stored bundle, in the root's epoch, with a plausible
-// sequence. A sequence in the future is plausible only if it is close to last, the last sequence in that epoch (0 if no
-// sequence was used). After a publisher's clock was ahead, sequences increase by one until the time catches up.
+// sequence. last is the last sequence in that epoch, or 0. A sequence in the future is plausible only if it is close to
+// last: after a publisher's clock was ahead, sequences increase by one until the time catches up.
 func (s Stored) usable(root trust.Root, last int64, now time.Time) bool {
 	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch &&
 		!farAhead(s.Bundle.Predicate.Sequence, last, now)

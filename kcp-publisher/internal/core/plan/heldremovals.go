@@ -66,8 +66,8 @@ func byNamespaceAndName(a, b *v1beta2.Kyma) int {
 	return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 }
 
-// Approve adds an approval for a module's held removal to the Kyma's annotations. It keeps the approvals for other held
-// removals, and reports whether the annotations changed.
+// Approve adds an approval to the Kyma's annotations, for a removal of a module that waits for approval. It keeps the
+// approvals for other waiting removals, and reports whether the annotations changed.
 func Approve(kyma *v1beta2.Kyma, module string) bool {
 	if kyma.Status.Runtime == nil {
 		return false

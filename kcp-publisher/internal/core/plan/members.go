@@ -38,7 +38,7 @@ type member struct {
 	follows memo.Holder[requestKey, []resolve.Follow]
 }
 
-// requestKey is equal for requests that follow the same modules.
+// requestKey identifies requests that follow the same modules.
 type requestKey [sha256.Size]byte
 
 // maxFollowsBytes limits the size of the cache, because runtimes choose the size of their requests. Entries that do not

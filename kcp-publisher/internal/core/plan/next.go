@@ -110,15 +110,13 @@ func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 
 // pending returns the modules that the next bundle must remove: modules that may be in the runtime and are no longer
 // requested. Because an agent may skip bundles, every bundle lists a module until the runtime has applied one of them
-// and no longer reports the module. A module that only a report contains is not removed.
+// and no longer reports the module.
+//
+// A report can contain invented modules. Modules that only the record or the report contains are therefore added up to
+// the number of modules that a runtime can have.
 func (s lastStated) pending(last *Published, asked []string, r Runtime) []string {
-	var known []string
-	for _, module := range slices.Concat(slices.Collect(maps.Keys(r.granted())), r.Installed) {
-		if r.mayRemove(module) {
-			known = append(known, module)
-		}
-	}
-	known = append(known, s.removals...)
+	reported := slices.Concat(slices.Collect(maps.Keys(r.granted())), r.Installed)
+	known := slices.Clone(s.removals)
 	if last != nil {
 		known = append(known, slices.Collect(maps.Keys(resolve.Versions(last.State)))...)
 	}
@@ -128,5 +126,15 @@ func (s lastStated) pending(last *Published, asked []string, r Runtime) []string
 			confirmed[module] = !slices.Contains(r.Installed, module)
 		}
 	}
-	return resolve.Removals(known, asked, confirmed)
+	removed := resolve.Removals(known, asked, confirmed)
+	for _, module := range resolve.Removals(reported, asked, confirmed) {
+		if len(removed) >= bundle.MaxManifests {
+			break
+		}
+		if !slices.Contains(removed, module) {
+			removed = append(removed, module)
+		}
+	}
+	slices.Sort(removed)
+	return removed
 }

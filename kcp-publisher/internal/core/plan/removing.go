@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -181,12 +182,12 @@ func DecisionOn(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemoval {
 	return nil
 }
 
-// Approval returns the entry that approves a held removal in the annotation of approved removals.
+// Approval returns the text with which AnnotationApprovedRemovals approves a removal that waits for approval.
 func Approval(held v1beta2.ModuleRemoval) string {
 	return held.Module + "@" + held.Time.UTC().Format(time.RFC3339)
 }
 
-// IsApproved reports whether an operator approved a held removal of a Kyma.
+// IsApproved reports whether an operator approved a removal that waits for approval.
 func IsApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 	approved := strings.Split(kyma.Annotations[v1beta2.AnnotationApprovedRemovals], ",")
 	return slices.Contains(approved, Approval(held))
@@ -278,6 +279,30 @@ func (v Verdict) Waiting() (modules []string) {
 	return modules
 }
 
+// maxRecentRemovals limits the recorded decisions about removals of one Kyma that are no longer pending. The limits of
+// removals count runtimes, so fewer decisions about one runtime change nothing.
+const maxRecentRemovals = 200
+
+// dropOldest drops the oldest decisions about removals that are no longer pending. A runtime that invents modules could
+// otherwise add decisions without limit.
+func dropOldest(decided map[string]v1beta2.ModuleRemoval, v Verdict) {
+	var past []v1beta2.ModuleRemoval
+	for module, d := range decided {
+		if _, held := v.Held[module]; !held && !slices.Contains(v.Going, module) {
+			past = append(past, d)
+		}
+	}
+	if len(past) <= maxRecentRemovals {
+		return
+	}
+	slices.SortFunc(past, func(a, b v1beta2.ModuleRemoval) int {
+		return cmp.Or(b.Time.Compare(a.Time.Time), strings.Compare(a.Module, b.Module))
+	})
+	for _, d := range past[maxRecentRemovals:] {
+		delete(decided, d.Module)
+	}
+}
+
 // DecidedRemovals returns the decisions about removals for the Kyma's status. It merges the verdict about all pending
 // removals into before, the decisions in the current status. It drops decisions about removals that are no longer
 // pending, except removals that a bundle published recently.
@@ -313,6 +338,7 @@ func DecidedRemovals(
 	for _, module := range v.Approved {
 		add(module, v1beta2.RemovalApproved, "")
 	}
+	dropOldest(decided, v)
 	if len(decided) == 0 {
 		return nil
 	}

@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"crypto"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +29,7 @@ type Runtime struct {
 	KymaGeneration int64
 	// KymaSpec is the digest of the request in the runtime's own Kyma. It is empty if the runtime has no autonomy.
 	KymaSpec digest.Digest
-	// Deleting is true if the Kyma is deleted in the control plane: the next bundle is the last.
+	// Deleting is true if the Kyma is deleted in the control plane. The next bundle is then the Kyma's last bundle.
 	Deleting bool
 	// Validity is the minimum validity of the runtime's bundles, which must cover the time to carry them by hand. 0
 	// means no minimum.
@@ -46,8 +45,6 @@ type Runtime struct {
 	// lists as applied.
 	Installed []string
 	Observed  digest.Digest
-	// Recorded are the modules in the control plane's records about the runtime. It is nil if no record exists.
-	Recorded map[string]bool
 	// ObservedEpoch and ObservedSequence are the reported epoch and sequence of the observed bundle.
 	ObservedEpoch, ObservedSequence int64
 	// LeavesModulesOut is true if the report omits modules, so a module that is not in Installed can still exist.
@@ -122,13 +119,6 @@ func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 			Versions: p.Versions,
 			Removals: p.Removals, RolledBackFrom: p.RolledBackFrom}
 		r.Mandatory = p.Mandatory
-		r.Recorded = map[string]bool{}
-		for _, module := range slices.Concat(slices.Collect(maps.Keys(p.Versions)), p.Removals) {
-			r.Recorded[module] = true
-		}
-		for _, d := range status.Removals {
-			r.Recorded[d.Module] = true
-		}
 	}
 	if status.Requested != nil {
 		r.KymaGeneration = status.Requested.Generation
@@ -162,11 +152,6 @@ func (r *Runtime) recordReport(report *bundle.AcceptedReport) {
 		r.Installed = append(r.Installed, m.Name)
 	}
 }
-
-// mayRemove reports whether a bundle can remove a module that only the runtime's report contains. If the control plane
-// has records about the runtime, they must contain the module. Otherwise, a hostile runtime could fill the Kyma's
-// status with decisions about invented modules.
-func (r Runtime) mayRemove(module string) bool { return r.Recorded == nil || r.Recorded[module] }
 
 // granted returns the recorded versions of the runtime.
 func (r Runtime) granted() map[string]string {

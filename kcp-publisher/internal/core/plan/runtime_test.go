@@ -2,8 +2,10 @@ package plan
 
 import (
 	"crypto"
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -29,25 +31,32 @@ func TestOnlyAnAvailableReportConfirmsRemovals(t *testing.T) {
 	}
 }
 
-func TestReportCannotAddRemovalsOfUnknownModules(t *testing.T) {
+func TestReportsOfInventedModulesAddABoundedNumberOfRemovals(t *testing.T) {
 	kyma := kymaOf("one")
-	report := &bundle.AcceptedReport{Report: bundle.Report{Modules: []bundle.ReportedModule{
-		{Name: "keda", Version: "1.0.0"}, {Name: "removed", Version: "1.0.0"}, {Name: "decided"}, {Name: "invented"},
-		{Name: "invented-too", Version: "1.0.0"},
-	}}}
-	pending := func() []string {
-		return lastStated{}.pending(nil, nil, (Rules{}).Runtime(kyma, report))
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
+		Versions: map[string]string{"keda": "1.0.0"}, Removals: []string{"zz-removed"},
+	}}
+	before := lastStated{removals: []string{"zz-removed"}}
+	decided, now := []v1beta2.ModuleRemoval(nil), noon
+	for round := range 20 {
+		var modules []bundle.ReportedModule
+		for i := range bundle.MaxManifests {
+			modules = append(modules, bundle.ReportedModule{Name: fmt.Sprintf("invented-%d-%d", round, i)})
+		}
+		report := &bundle.AcceptedReport{Report: bundle.Report{Modules: modules}}
+		pending := before.pending(nil, nil, (Rules{}).Runtime(kyma, report))
+		if len(pending) > bundle.MaxManifests || !slices.Contains(pending, "zz-removed") {
+			t.Fatalf("got %d removals, want at most %d with the last bundle's removal", len(pending), bundle.MaxManifests)
+		}
+		decided = DecidedRemovals(decided, Verdict{Allowed: pending}, nil, now)
+		for i := range decided {
+			decided[i].Published = true
+		}
+		now = now.Add(time.Minute)
+		decided = DecidedRemovals(decided, Verdict{}, nil, now)
 	}
-	kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
-	if got := pending(); len(got) != 5 {
-		t.Errorf("without a record: got removals %v, want those of all reported modules", got)
-	}
-	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
-		Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.0.0"}, Removals: []string{"removed"}},
-		Removals:  []v1beta2.ModuleRemoval{{Module: "decided"}},
-	}
-	if got, want := pending(), []string{"decided", "keda", "removed"}; !slices.Equal(got, want) {
-		t.Errorf("got removals %v, want %v", got, want)
+	if len(decided) > maxRecentRemovals {
+		t.Errorf("got %d recorded decisions, want at most %d", len(decided), maxRecentRemovals)
 	}
 }
 

@@ -99,8 +99,8 @@ func LastReportTimeIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.
 	return LastReportTimeOf(observed, carried(kyma))
 }
 
-// LastReportTimeOf returns the result of LastReportTime for a report without its Kyma. carried is true if the runtime's
-// reports are carried by hand.
+// LastReportTimeOf returns the same time as LastReportTime, but its input is the recorded report instead of the Kyma.
+// carried is true if the runtime's reports are carried by hand.
 func LastReportTimeOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
 	if observed.Heard == nil || carried && observed.Time.Before(observed.Heard) {
 		return observed.Time.Time // older publishers did not record the arrival time

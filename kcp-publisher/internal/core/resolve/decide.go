@@ -133,10 +133,17 @@ func (w *requested) olderVersionProblem() *bundle.Problem {
 		w.floor, by)
 }
 
-// changedInPlace reports whether a component's content changed without a new version.
+// changedInPlace reports whether a component's content changed without a new version. It ignores the released default
+// CR, because a manifest contains it only while the root of trust has release keys.
 func changedInPlace(last, next *bundle.Manifest) bool {
 	return last != nil && last.Version == next.Version && last.Component == next.Component &&
-		!slices.EqualFunc(last.Content, next.Content, sameBlob)
+		!slices.EqualFunc(installedContent(last), installedContent(next), sameBlob)
+}
+
+func installedContent(m *bundle.Manifest) []bundle.Content {
+	return slices.DeleteFunc(slices.Clone(m.Content), func(c bundle.Content) bool {
+		return c.Name == bundle.ContentDefaultCR
+	})
 }
 
 func sameBlob(a, b bundle.Content) bool { return a.Name == b.Name && a.Digest == b.Digest }

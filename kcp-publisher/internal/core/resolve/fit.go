@@ -109,8 +109,8 @@ func partition(all []bundle.Manifest, is func(bundle.Manifest) bool) (yes, no []
 	return yes, no
 }
 
-// choose adds a module's new manifest to the budget and to fitting. If the new manifest does not fit, choose adds a
-// Problem and uses the last manifest instead.
+// choose adds a module's new manifest to the budget and to the map fitting. If the new manifest does not fit, choose
+// adds a Problem and uses the last manifest instead.
 func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fitting map[string]*bundle.Manifest) {
 	delete(fitting, m.Module)
 	err := b.take(m)
@@ -127,7 +127,8 @@ func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fit
 	}
 }
 
-// keepFitting replaces each manifest with its module's manifest in fitting, and drops modules that are not in fitting.
+// keepFitting replaces each manifest with its module's manifest in the map fitting. It drops modules that the map does
+// not contain.
 func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Request) {
 	kept := make([]bundle.Manifest, 0, len(fitting))
 	for _, m := range r.State.Manifests {

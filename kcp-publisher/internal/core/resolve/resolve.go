@@ -61,13 +61,13 @@ type Request struct {
 	// Versions are the published or reported versions by module. Only a rollback can install an older version of a
 	// module, even if Last does not contain the module.
 	Versions map[string]string
-	// Running are, by module, the versions that still run because the published version failed. A module can return to
+	// Running maps each module whose published version failed to the version that still runs. The module can return to
 	// exactly that version without a rollback.
 	Running map[string]string
 	// Takeover is the phase of the runtime's takeover from lifecycle-manager. It is empty if no takeover is in
 	// progress.
 	Takeover bundle.TakeoverPhase
-	// RequestUnknown is true if the request of a runtime in takeover is not known yet. Until then, the runtime keeps its
+	// RequestUnknown is true if the request of a runtime in takeover is not known yet. The runtime then keeps its
 	// modules.
 	RequestUnknown bool
 	// Inherited are the modules that lifecycle-manager installed and that the runtime's agent has not reported yet,
@@ -435,9 +435,9 @@ func Versions(state bundle.DesiredState) map[string]string {
 	return versions
 }
 
-// Removals returns the modules that a bundle must remove: the modules in installed that are not in asked and not in
-// confirmed. installed are the published and the reported modules. confirmed are the modules whose removal the runtime
-// has reported.
+// Removals returns the modules that a bundle must remove: the installed modules that are not requested and whose
+// removal is not confirmed. installed are the published and the reported modules, asked are the requested modules, and
+// confirmed are the modules whose removal the runtime has reported.
 func Removals(installed, asked []string, confirmed map[string]bool) []string {
 	gone := map[string]bool{}
 	for _, module := range installed {

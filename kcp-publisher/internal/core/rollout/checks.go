@@ -31,7 +31,6 @@ type Checks struct {
 	For    metav1.Duration
 }
 
-// wavesChecks returns the checks of each wave of a course.
 func wavesChecks(course fleet.Course) []Checks {
 	all := make([]Checks, len(course.Waves))
 	for i, w := range course.Waves {
@@ -181,8 +180,8 @@ type brokenCheck struct {
 	outcome v1beta2.CheckOutcome
 }
 
-// addFailedCheck adds a runtime's failed check to the wave. It does nothing if failed is nil, because the runtime then
-// failed for another reason.
+// addFailedCheck adds a runtime's failed check to the wave. If the runtime failed for another reason than a check,
+// failed is nil, and addFailedCheck does nothing.
 func (w *wave) addFailedCheck(r *Runtime, failed *v1beta2.CheckOutcome) {
 	if failed != nil {
 		w.broken = append(w.broken, brokenCheck{r.ID, *failed})
@@ -212,7 +211,7 @@ func (w *wave) brokenChecks() string {
 	return all.String()
 }
 
-// listed joins the first maxListed items of a list and counts the rest.
+// listed joins the first maxListed items of a list and appends the number of omitted items.
 func listed(items []string) string {
 	text := strings.Join(items[:min(len(items), maxListed)], ", ")
 	if more := len(items) - maxListed; more > 0 {

@@ -115,8 +115,8 @@ func (g *Gate) alike(other *Gate) bool {
 	return g.open && other.open && g.to == other.to
 }
 
-// Same reports whether the gates in g and in others belong to the same rollouts, make the same decision for every
-// runtime, and wait for the same runtimes.
+// Same reports whether two sets of gates belong to the same rollouts, make the same decision for every runtime, and
+// wait for the same runtimes.
 func (g Gates) Same(others Gates) bool {
 	return maps.EqualFunc(g, others, func(a, b *Gate) bool {
 		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.open == b.open && a.held == b.held &&
@@ -125,7 +125,7 @@ func (g Gates) Same(others Gates) bool {
 	})
 }
 
-// Moved returns the tracks whose gates in g and in others may make different decisions for some runtime.
+// Moved compares two sets of gates. It returns the tracks whose gates can make different decisions for some runtime.
 func (g Gates) Moved(others Gates) map[Track]bool {
 	moved := map[Track]bool{}
 	for _, gates := range []Gates{g, others} {

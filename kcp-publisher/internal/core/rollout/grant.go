@@ -91,8 +91,9 @@ func (s slots) status() []fleet.PostponedRuntime {
 	return all
 }
 
-// keepSlots grants the version again to those runtimes in granted that have not received it yet. It postpones runtimes
-// to which no bundle could be published for longer than offlineAfter.
+// keepSlots grants the version again to runtimes of the previous grant that have not received it yet. granted contains
+// the ids of these runtimes. keepSlots postpones runtimes to which no bundle could be published for longer than
+// offlineAfter.
 func (p *plan) keepSlots(number int, granted []string, postponed []fleet.PostponedRuntime, runtimes []Runtime) slots {
 	kept := slots{postponed: map[string]metav1.Time{}}
 	if len(granted)+len(postponed) == 0 {

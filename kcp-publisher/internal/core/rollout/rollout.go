@@ -53,7 +53,7 @@ type Runtime struct {
 	LacksChecks bool
 }
 
-// Situation contains the other inputs of a plan.
+// Situation contains the inputs of a plan besides the rollout and its runtimes.
 type Situation struct {
 	// Newer is the name of the next rollout of the track. It is empty for the newest rollout.
 	Newer string

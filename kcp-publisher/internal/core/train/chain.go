@@ -19,7 +19,7 @@ type chain struct {
 	*world
 	policy   *fleet.PromotionPolicy
 	module   string
-	meta     *v1beta2.ModuleReleaseMeta // nil unless the module has exactly one
+	meta     *v1beta2.ModuleReleaseMeta // nil unless exactly one ModuleReleaseMeta names the module
 	calendar *calendar
 	// invalid describes the problems of the policy's spec. It is empty for a valid spec.
 	invalid string
@@ -71,8 +71,8 @@ func (c *chain) positions(out *Outcome) {
 	slices.Reverse(c.next.Versions)
 }
 
-// position decides whether the version in channel i can be promoted. If so, it adds the promotion to the outcome;
-// otherwise, it sets the reason in entry. after is the entry of the next channel.
+// position decides whether the version in channel i can be promoted to the next channel. If so, it adds the promotion
+// to the outcome; otherwise, it sets the reason in the channel's entry. after is the entry of the next channel.
 func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVersion, out *Outcome) {
 	channels := c.policy.Spec.Channels
 	switch {
@@ -124,7 +124,8 @@ func (p Promotion) dueMessage() string {
 	return "the publisher promotes the version next"
 }
 
-// final returns why the version can never be promoted to channel to, unless an operator changes a channel.
+// final returns why the version can never be promoted to the next channel, unless an operator changes a channel. to is
+// the name of the next channel.
 func (c *chain) final(entry *fleet.TrainVersion, to string) []wait {
 	for _, r := range c.next.Rejected {
 		if r.Version == entry.Version {

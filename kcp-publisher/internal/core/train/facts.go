@@ -68,8 +68,8 @@ func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 	}
 }
 
-// counts returns the numbers of runtimes that follow the channel of entry. known is false if not all runtimes are known
-// or the numbers refer to another version. All numbers are zero for a channel without followers.
+// counts returns the numbers of runtimes that follow the channel of an entry. known is false if not all runtimes are
+// known or the numbers refer to another version. All numbers are zero for a channel without followers.
 func (c *chain) counts(entry *fleet.TrainVersion) (counts Counts, known bool) {
 	if c.Fleet == nil {
 		return Counts{}, false

@@ -56,7 +56,7 @@ type Promotion struct {
 // Outcome is the result for one policy.
 type Outcome struct {
 	Policy *fleet.PromotionPolicy
-	// Status is the next status.
+	// Status is the policy's new status.
 	Status fleet.PromotionPolicyStatus
 	// Due are the promotions that can be performed now.
 	Due []Promotion

@@ -33,15 +33,15 @@ var kinds = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "PromotionPol
 const kindKyma = "Kyma"
 
 // Wanted returns the objects of a commit as they are applied to a namespace, in the order of their application. It
-// leaves out Secrets and other kinds that a commit cannot contain, and returns their names in left. Secrets are left
-// out because a writer of the repository must not choose the accepted signers.
-func Wanted(written []source.Written, namespace string) (wanted []source.Written, left []string, err error) {
+// omits Secrets and other kinds that a commit cannot contain, and returns their names as omitted. Secrets are omitted
+// because a writer of the repository must not choose the accepted signers.
+func Wanted(written []source.Written, namespace string) (wanted []source.Written, omitted []string, err error) {
 	var problems []error
 	for _, w := range written {
 		object := *w.Object.DeepCopy()
 		kind := object.GetKind()
 		if !slices.Contains(kinds, kind) {
-			left = append(left, fmt.Sprintf("%s: %s %s", w.Place, kind, object.GetName()))
+			omitted = append(omitted, fmt.Sprintf("%s: %s %s", w.Place, kind, object.GetName()))
 			continue
 		}
 		if own := object.GetNamespace(); own != "" && own != namespace {
@@ -64,7 +64,7 @@ func Wanted(written []source.Written, namespace string) (wanted []source.Written
 					wanted[i-1].Place))
 		}
 	}
-	return wanted, left, errors.Join(problems...)
+	return wanted, omitted, errors.Join(problems...)
 }
 
 // KeyOf returns the key of an object.
@@ -196,7 +196,8 @@ func digestOf(object *unstructured.Unstructured) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// covers reports whether live contains all values of wanted, and no list in live has more entries than in wanted.
+// covers reports whether the live object contains all values of the wanted object, and no list of the live object has
+// more entries than the same list of the wanted object.
 func covers(live, wanted any) bool {
 	switch w := wanted.(type) {
 	case nil:

@@ -74,9 +74,9 @@ type loss struct {
 	// objects is the number of objects of earlier commits. kept is the number of these objects that the commit
 	// contains, and pruned is the number that it deletes.
 	objects, kept, pruned counts
-	// live contains the deleted Kymas with a known runtime, mandatory the deleted objects that make a module mandatory,
-	// and rest the deleted objects that the limits apply to. limited is the number of all objects of earlier commits
-	// that the limits apply to.
+	// live contains the deleted Kymas with a known runtime. mandatory contains the deleted objects that make a module
+	// mandatory. rest contains the other deleted objects, to which the limits apply. limited is the number of all
+	// objects of earlier commits to which the limits apply.
 	live, mandatory, rest []Key
 	limited               int
 }

@@ -48,7 +48,7 @@ func (f *Follower) applyAll(
 				return nil
 			})
 		}
-		_ = group.Wait() // errors are collected in problems, in the order of the objects
+		_ = group.Wait() // always nil, because the variable problems contains the errors, in the order of the objects
 	}
 	var errs []error
 	for _, problem := range problems {

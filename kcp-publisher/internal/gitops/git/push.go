@@ -94,7 +94,7 @@ func (r *Repository) Preview(base *Commit, change Change) (string, error) {
 	return commit.String() + "\n" + patch.String(), nil
 }
 
-// compose returns the new commit. It stores the commit and its new blobs and trees in made.
+// compose returns the new commit. It stores the commit and its new blobs and trees in the storage made.
 func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) (*object.Commit, error) {
 	tree, err := object.GetTree(base.objects, base.commit.TreeHash)
 	if err != nil {

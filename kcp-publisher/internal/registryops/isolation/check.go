@@ -66,15 +66,15 @@ func (l *Leak) Error() string {
 const maxAnswerBytes = 4 << 20
 
 // Check runs all probes. The error is a *Leak if a forbidden request succeeded. Any other error means that the result
-// is unknown, for example because a runtime does not have a required permission. left lists the objects that could not
-// be deleted afterwards, even if Check returns an error.
-func Check(ctx context.Context, o Options) (findings []Finding, left []string, err error) {
+// is unknown, for example because a runtime does not have a required permission. leftovers lists the objects of the
+// probes that could not be deleted afterwards, even if Check returns an error.
+func Check(ctx context.Context, o Options) (findings []Finding, leftovers []string, err error) {
 	s, err := prepare(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	tidy := newTidier(o, s)
-	defer func() { left = tidy.deleteAll(ctx) }()
+	defer func() { leftovers = tidy.deleteAll(ctx) }()
 	if s.leftOver, err = s.findLeftOver(ctx, o); err != nil {
 		return nil, nil, err
 	}

@@ -60,11 +60,14 @@ type stage struct {
 	own      string
 	other    string
 	manifest digest.Digest   // manifest of the other runtime's bundle
-	blobs    []digest.Digest // blobs in the bundle of other that the bundle of own does not contain
-	// secret is a new blob in the report repository of other. ownSecret is a new blob in the report repository of own.
+	blobs    []digest.Digest // blobs that are only in the other runtime's bundle
+	// secret is a new blob in the other runtime's report repository. ownSecret is a new blob in the report repository
+	// of the runtime own.
 	secret, ownSecret digest.Digest
-	made              string          // unique name of this check
-	leftOver          []digest.Digest // blobs of other in the report repository of own before the first probe
+	made              string // unique name of this check
+	// leftOver are blobs of the other runtime that the report repository of the runtime own contained before the first
+	// probe.
+	leftOver []digest.Digest
 }
 
 // probes returns all probes. Mounts are near the end, and each mount is followed by a read of the mounted blob.

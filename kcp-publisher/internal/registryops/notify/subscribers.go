@@ -22,8 +22,8 @@ const (
 	// between checks for such connections.
 	alive = bundle.NotificationsAliveSeconds * time.Second
 	sweep = time.Second
-	// writeTimeout limits the write of a few bytes. The connection's buffer has room for them, unless the agent has not
-	// read for days.
+	// writeTimeout is the timeout for writing one event. A write only waits if the connection's buffer is full, which
+	// takes days without a read by the agent.
 	writeTimeout = 5 * time.Second
 	// A connection ends after maxConnectionAge plus a random time of up to maxAgeSpread, because a new connection checks
 	// the password again.
@@ -142,9 +142,9 @@ func (s *Subscribers) mayConnect(runtime string) bool {
 	return connects.Allow()
 }
 
-// add registers a runtime's connection and writes the bytes first to it. It returns false if the number of connections
-// is at its limit.
-func (s *Subscribers) add(runtime string, conn net.Conn, first []byte) bool {
+// add registers a runtime's connection and writes the greeting to it. It returns false if the number of connections is
+// at its limit.
+func (s *Subscribers) add(runtime string, conn net.Conn, greeting []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	others := s.of[runtime]
@@ -158,7 +158,7 @@ func (s *Subscribers) add(runtime string, conn net.Conn, first []byte) bool {
 	s.of[runtime] = append(s.of[runtime], one)
 	s.count++
 	subscriptions.Add(1)
-	s.write(one, first)
+	s.write(one, greeting)
 	return true
 }
 

@@ -115,8 +115,8 @@ type Plan struct {
 }
 
 // Decide computes the plan. Registries do not return push times. The age of a bundle counts from the signed time when
-// its successor was issued. The age of any other manifest counts from the time in noted, when a run first found it
-// unused.
+// its successor was issued. The age of any other manifest counts from the time when a run first found it unused. noted
+// contains these times.
 func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 	d := decision{
 		inventory: inventory, noted: noted, rules: rules, plan: Plan{Noted: map[string]time.Time{}},

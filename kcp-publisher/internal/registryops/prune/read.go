@@ -38,7 +38,6 @@ type Source struct {
 	MaxChain int
 }
 
-// reader reads an inventory.
 type reader struct {
 	Source
 	mu        sync.Mutex // guards the fields below
@@ -198,7 +197,7 @@ func (r *reader) ids(ctx context.Context) ([]string, error) {
 // runtimes of other control planes need.
 func (r *reader) checkList(ctx context.Context) error {
 	if r.Sole || len(r.listed) == 0 {
-		return nil // no other control planes, or their runtimes are already unknown
+		return nil // no other control plane publishes here, or the registry lists no repositories
 	}
 	var there, missing []string
 	for _, runtime := range r.inventory.Runtimes {
@@ -213,7 +212,7 @@ func (r *reader) checkList(ctx context.Context) error {
 	if store.Unavailable(err) {
 		return err
 	}
-	if err == nil { // its name sorts last, so a truncated list omits it
+	if err == nil { // the trust repository's name sorts last, so a truncated list omits it
 		there = append(there, bundle.TrustRepository)
 	}
 	listed := map[string]bool{}

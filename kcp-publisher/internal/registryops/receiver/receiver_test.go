@@ -34,7 +34,7 @@ func tokenFile(t *testing.T, content string) string {
 	return path
 }
 
-// counted returns the values of the label result whose counters change while do runs.
+// counted calls the function do. It returns the values of the label result whose counters do changed.
 func counted(t *testing.T, do func()) string {
 	t.Helper()
 	all := []string{

@@ -68,7 +68,6 @@ var own = []struct{ area, reason string }{
 	{bundle.ContentRepository, ofThePublisher},
 	{bundle.CarriedRepository, ofThePublisher},
 	{bundle.PruningRepository, ofThePublisher},
-	{imageArea, ofThePublisher},
 }
 
 // imageArea is the folder of carried images. Every runtime can read it, because its Pods use the images.
@@ -127,7 +126,7 @@ func (p Policy) actions(user, repository string) []string {
 	case UserPruner:
 		return p.pruning(repository)
 	case UserModules:
-		if p.isModule(repository) {
+		if p.isModule(repository) && !p.isImage(repository) {
 			return write
 		}
 		return nil
@@ -142,7 +141,7 @@ func (p Policy) actions(user, repository string) []string {
 		p.prefix + "/" + bundle.ContentRepository:
 		return read
 	}
-	if p.isModule(repository) || strings.HasPrefix(repository, p.prefix+"/"+imageArea+"/") {
+	if p.isModule(repository) || p.isImage(repository) {
 		return read
 	}
 	return nil
@@ -160,6 +159,12 @@ func (p Policy) pruning(repository string) []string {
 		return []string{actionPull, actionDelete}
 	}
 	return nil
+}
+
+// isImage reports whether a repository contains carried images. Patterns for modules can include such repositories, but
+// only the publisher can write them.
+func (p Policy) isImage(repository string) bool {
+	return strings.HasPrefix(repository, p.prefix+"/"+imageArea+"/")
 }
 
 func (p Policy) isModule(repository string) bool {

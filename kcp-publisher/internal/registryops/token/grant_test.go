@@ -27,7 +27,7 @@ func flat(granted []Access) string {
 }
 
 func TestTokenGrantsOnlyTheUsersPermissions(t *testing.T) {
-	policy := fleetPolicy(t, "modules/**", "shared/charts")
+	policy := fleetPolicy(t, "modules/**", "shared/charts", "fleet/images/**")
 	for name, c := range map[string]struct{ user, asked, want string }{
 		"runtime pulls its bundle": {
 			"a", "repository:fleet/runtimes/a:pull", "repository:fleet/runtimes/a:pull",
@@ -57,12 +57,12 @@ func TestTokenGrantsOnlyTheUsersPermissions(t *testing.T) {
 		"runtime cannot push its bundle": {
 			"a", "repository:fleet/runtimes/a:pull,push", "repository:fleet/runtimes/a:pull",
 		},
-		"runtime cannot delete its report":                  {"a", "repository:fleet/reports/a:delete", ""},
-		"runtime cannot request all actions":                {"a", "repository:fleet/reports/a:*", ""},
-		"runtime cannot pull another runtime's bundle":      {"a", "repository:fleet/runtimes/b:pull", ""},
-		"runtime cannot pull another runtime's report":      {"a", "repository:fleet/reports/b:pull,push", ""},
-		"runtime cannot pull the shared documents":          {"a", "repository:fleet/documents:pull", ""},
-		"runtime cannot read the catalog":                   {"a", "registry:catalog:*", ""},
+		"runtime cannot delete its report":             {"a", "repository:fleet/reports/a:delete", ""},
+		"runtime cannot request all actions":           {"a", "repository:fleet/reports/a:*", ""},
+		"runtime cannot pull another runtime's bundle": {"a", "repository:fleet/runtimes/b:pull", ""},
+		"runtime cannot pull another runtime's report": {"a", "repository:fleet/reports/b:pull,push", ""},
+		"runtime cannot pull the shared documents":     {"a", "repository:fleet/documents:pull", ""},
+		"runtime cannot read the catalog":              {"a", "registry:catalog:*", ""},
 		"runtime cannot mount from another runtime": {
 			"a", "repository:fleet/reports/a:pull,push repository:fleet/runtimes/b:pull",
 			"repository:fleet/reports/a:pull,push",
@@ -180,15 +180,14 @@ func TestPoliciesThatIncludeFleetRepositoriesAreRefused(t *testing.T) {
 		}
 	}
 	for _, modules := range []string{"fleet/trust", "fleet/trust/**", "fleet/trust/x", "fleet/content",
-		"fleet/content/**", "fleet/carried", "fleet/carried/x/**", "fleet/documents/**", "fleet/pruning",
-		"fleet/images/**", "fleet/images/docker.io/nginx"} {
+		"fleet/content/**", "fleet/carried", "fleet/carried/x/**", "fleet/documents/**", "fleet/pruning"} {
 		area := strings.Split(modules, "/")[1]
 		if _, err := NewPolicy("fleet", []string{"modules/**", modules}); err == nil ||
 			!strings.Contains(err.Error(), "fleet/"+area+", which") {
 			t.Errorf("--module-repository %q: got error %v, want a refusal", modules, err)
 		}
 	}
-	for _, modules := range []string{"modules/**", "fleet/trusted", "fleet/component-descriptors/**",
+	for _, modules := range []string{"modules/**", "fleet/images/**", "fleet/trusted", "fleet/component-descriptors/**",
 		"fleet/runtimes2/**", "fleet2/**", "charts"} {
 		if _, err := NewPolicy("fleet", []string{modules}); err != nil {
 			t.Errorf("--module-repository %q: got error %v, want none", modules, err)

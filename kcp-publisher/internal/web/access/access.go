@@ -99,7 +99,7 @@ func (ask Ask) Missing(ctx context.Context, rights []Right) ([]Right, error) {
 // Users reviews the permissions of users at the API server.
 type Users struct{ authorizer authorizer.Authorizer }
 
-// NewUsers returns Users that cache each review for validity.
+// NewUsers returns Users that review permissions with the API. validity is the time for which they cache a review.
 func NewUsers(api authorizationclient.AuthorizationV1Interface, validity time.Duration) (*Users, error) {
 	delegating, err := authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: api, AllowCacheTTL: validity, DenyCacheTTL: validity,

@@ -25,7 +25,6 @@ const (
 	reviewTimeout  = 10 * time.Second
 )
 
-// errNotAccepted is the error for a token that the API server rejects.
 var errNotAccepted = errors.New("the API server rejected the token")
 
 // Tokens verifies bearer tokens with TokenReviews at the API server.

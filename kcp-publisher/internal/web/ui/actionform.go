@@ -44,7 +44,7 @@ const maxNamed = 20
 // confirmation is the data of the page that asks for a confirmation before an action. Its form works without scripts.
 type confirmation struct {
 	Heading, Effect string
-	// Count is the number of affected runtimes. Names contains the first of them.
+	// Count is the number of affected runtimes. Names contains the names of the first runtimes.
 	Count int
 	Names []string
 	// Selection is a digest of the affected runtimes. It is empty for an action on a rollout.

@@ -33,7 +33,7 @@ func (t *tally) add(h fleet.Health) {
 	t.by[h]++
 }
 
-// share is one segment of a bar.
+// share is the segment of a bar for the runtimes with one health.
 type share struct {
 	Health fleet.Health
 	Count  int

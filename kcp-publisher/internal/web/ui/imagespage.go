@@ -82,7 +82,8 @@ func (c *contents) forget(runtimes []inventory.Runtime) {
 	}
 }
 
-// put adds the result of a read to the cache. Versions that are not in found could not be read because of problem.
+// put adds the result of a read to the cache. found contains the images of the versions that could be read. problem
+// explains why the other versions of the runtimes asked could not be read.
 func (c *contents) put(
 	asked []inventory.Runtime, found map[inventory.Module]inventory.Content, problem string, now time.Time,
 ) {

@@ -241,7 +241,7 @@ func (p *pages) actOn(r asked, selected []*fleet.Runtime, action actions.Runtime
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions collect their errors in failed and return nil
+	_ = group.Wait() // always nil, because the functions collect their errors in the variable failed
 	slices.SortFunc(failed, func(a, b failure) int { return strings.Compare(a.Runtime, b.Runtime) })
 	return failed
 }

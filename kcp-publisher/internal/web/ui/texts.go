@@ -98,12 +98,12 @@ func plural(n int, one, more string) string {
 	return more
 }
 
-// percent returns part as a percentage of all, for an SVG attribute.
-func percent[N int | int32](part, all N) string {
-	if all <= 0 {
+// percent returns a number as a percentage of the total, for an SVG attribute.
+func percent[N int | int32](number, total N) string {
+	if total <= 0 {
 		return "0%"
 	}
-	return strconv.FormatFloat(100*float64(part)/float64(all), 'f', 2, 64) + "%"
+	return strconv.FormatFloat(100*float64(number)/float64(total), 'f', 2, 64) + "%"
 }
 
 func shortDigest(d string) string {

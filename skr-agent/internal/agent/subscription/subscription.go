@@ -27,7 +27,7 @@ import (
 const (
 	pollSpacing     = time.Second
 	pollsAtOnce     = 5
-	pollInterval    = 10 * time.Second // after the first pollsAtOnce
+	pollInterval    = 10 * time.Second // minimum time between polls, after a burst of pollsAtOnce polls
 	linesPerSecond  = 10
 	linesAtOnce     = 100
 	maxLineBytes    = 256

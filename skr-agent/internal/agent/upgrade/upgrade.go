@@ -104,6 +104,9 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 		s.Failed = ""
 	}
 	s.forgetUndecided(wanted)
+	if wanted == "" && s.Undecided == "" && s.Proven == s.Set {
+		s.Requested = "" // a later image, even the same one, comes from the chart
+	}
 	next := wanted
 	if next == "" {
 		next = s.Undecided // the bundle has no image, so try the chart's undecided image again

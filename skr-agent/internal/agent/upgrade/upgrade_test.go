@@ -140,7 +140,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 			known: Known{
 				State: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1, Requested: "b"}, Running: "a",
 			}, well: Trial,
-			want: State{Set: "a", Proven: "a", Requested: "b"},
+			want: State{Set: "a", Proven: "a"},
 		},
 		"undecided image of the chart is tried again after a request of a bundle for another image": {
 			known: Known{

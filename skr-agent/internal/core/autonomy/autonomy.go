@@ -84,8 +84,8 @@ func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest)
 	if kyma == nil {
 		return nil
 	}
-	// mandatory contains the modules and Manifest names of mandatory modules. It needs both, because a module with
-	// another name can have the same Manifest name.
+	// mandatory contains the names of mandatory modules and the names of their Manifests. The Manifest names are
+	// needed, because a module with another name can have the same Manifest name.
 	mandatory := map[string]bool{}
 	for _, m := range b.State.Manifests {
 		if m.IsMandatory() {

@@ -7,10 +7,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Unmanaged returns the installed versions of unmanaged modules by name. known is the previous result. An unmanaged
-// module has no Manifest, so its version is taken from known, or after a restart from the status of the runtime's Kyma.
-// The bundle's version is the last choice, because it can be newer than the installed version. A module that becomes
-// managed again stays in the result until it has a Manifest.
+// Unmanaged returns the installed versions of unmanaged modules by name. known is the result of the previous call. An
+// unmanaged module has no Manifest, so its version is the version in known or, after a restart, the version in the
+// status of the runtime's Kyma. The bundle's version is the last choice, because it can be newer than the installed
+// version. A module that becomes managed again stays in the result until it has a Manifest.
 func Unmanaged(
 	b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest,
 ) map[string]string {

@@ -13,8 +13,8 @@ const (
 	// identityBytes is reserved for the statement, the certificate, the certificate request and the enrollment, which
 	// the agent adds later.
 	identityBytes = 16 << 10
-	// maxPayloadBytes is the maximum size of the report without the parts in identityBytes. It accounts for base64
-	// encoding, which adds a third.
+	// maxPayloadBytes is the maximum size of the report without the fields for which identityBytes are reserved. It
+	// accounts for base64 encoding, which adds a third.
 	maxPayloadBytes = bundle.MaxReportBytes/4*3 - identityBytes
 	// shortMessageBytes is the length of shortened messages.
 	shortMessageBytes = 96
@@ -115,7 +115,7 @@ func long(o *v1beta2.TrackingObject) bool {
 			len(o.PartialMeta.Namespace)) > bundle.MaxModuleNameBytes
 }
 
-// keepModules removes the least urgent modules if the report has more than most modules.
+// keepModules removes the least urgent modules if the number of modules in the report is higher than most.
 func (f *fitting) keepModules(most int) {
 	over := len(f.report.Modules) - most
 	if over <= 0 {

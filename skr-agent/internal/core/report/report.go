@@ -21,7 +21,7 @@ import (
 
 // Facts are the current state of the runtime.
 type Facts struct {
-	// Bundle is the last accepted bundle, nil before the first. Expired is true if the bundle expired.
+	// Bundle is the last accepted bundle, nil before the first bundle. Expired is true if the bundle expired.
 	Bundle  *bundle.Bundle
 	Expired bool
 	// Lost is a message about an accepted bundle that is no longer stored, "" for none.
