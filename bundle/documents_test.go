@@ -42,7 +42,7 @@ func TestDecodeDesiredStateRefusesInvalidValues(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*DesiredState)
-		want   string // empty if it is accepted
+		want   string // part of the error; empty if the document is accepted
 	}{
 		{"an encoded state is accepted", func(*DesiredState) {}, ""},
 		{"a state without modules is accepted", func(s *DesiredState) { s.Manifests = nil }, ""},

@@ -206,7 +206,7 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 		change func(*testing.T, *attempt)
 		want   refusal.Reason
 	}{
-		// The form of the manifest.
+		// Cases about the form of the manifest.
 		{"a manifest with exactly the maximum size is accepted", func(_ *testing.T, a *attempt) {
 			onBody(a, func(s string) string { return s + strings.Repeat(" ", MaxManifestBytes-len(s)) })
 		}, ""},
@@ -258,7 +258,7 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Annotations["org.example"] = "x" })
 		}, refusal.Malformed},
 
-		// The signature.
+		// Cases about the signature.
 		{"an unsigned bundle is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Annotations = nil })
 		}, refusal.Unsigned},
@@ -305,7 +305,7 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 			a.trust.Root = trust.Root{Epoch: a.trust.Root.Epoch, Expires: a.trust.Root.Expires}
 		}, refusal.UnknownKey},
 
-		// The statement.
+		// Cases about the statement.
 		{"a statement of another version is refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Type = "https://in-toto.io/Statement/v0.1" })
 		}, refusal.PredicateType},
@@ -339,7 +339,7 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 			refusal.WrongEpoch,
 		},
 
-		// The time.
+		// Cases about the time.
 		{"a bundle is accepted until just before it expires", func(_ *testing.T, a *attempt) {
 			a.now = samplePredicate().ExpiresAt.Add(-1)
 		}, ""},
@@ -381,7 +381,7 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 			a.predicate(func(p *Predicate) { p.ExpiresAt = p.IssuedAt })
 		}, refusal.Malformed},
 
-		// The sequence.
+		// Cases about the sequence.
 		{"the next sequence is accepted", func(_ *testing.T, a *attempt) {
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 99, Digest: sha("99")}
 		}, ""},
@@ -425,7 +425,7 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 5000, NewestTime: samplePredicate().ExpiresAt}
 		}, refusal.Expired},
 
-		// The documents.
+		// Cases about the documents.
 		{"swapped subjects are refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject[0], s.Subject[1] = s.Subject[1], s.Subject[0] })
 		}, refusal.WrongDigest},

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// below makes a manifest or index that points to others.
+// below makes a manifest or index that lists the given blobs.
 func below(t *testing.T, mediaType string, blobs ...bundle.Blob) bundle.Blob {
 	t.Helper()
 	field := map[bool]string{true: "manifests", false: "layers"}[IsImageIndex(mediaType)]

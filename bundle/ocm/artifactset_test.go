@@ -193,7 +193,7 @@ func TestContentIsComparedWithItsDigest(t *testing.T) {
 		digest  *Digest
 		content []byte
 		is      error  // nil accepts any error
-		want    string // of the error; empty for success
+		want    string // part of the error; empty for success
 	}{
 		"blob":                               {blob("SHA-256", hex), []byte("hello"), nil, ""},
 		"blob with an upper-case digest":     {blob("SHA-256", strings.ToUpper(hex)), []byte("hello"), nil, ""},

@@ -295,7 +295,7 @@ func TestDescriptorIsReadFromALayer(t *testing.T) {
 	regular := func(name, content string) member { return member{name, content, tar.TypeReg} }
 	for name, c := range map[string]struct {
 		members []member
-		want    string // of the error; empty for success
+		want    string // part of the error; empty for success
 	}{
 		"plain name":                        {[]member{regular(file, "x")}, ""},
 		"name with a leading slash":         {[]member{regular("/"+file, "x")}, ""},

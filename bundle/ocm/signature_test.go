@@ -288,7 +288,7 @@ func TestSignaturesWithCertificatesNeedATrustedAuthority(t *testing.T) {
 		chain []*x509.Certificate
 		trust Trust
 		now   time.Time
-		want  string // of the error; empty for success
+		want  string // part of the error; empty for success
 	}{
 		"leaf and intermediate":            {chain(leaf(nil), middle), trust, noon, ""},
 		"leaf, intermediate and authority": {chain(leaf(nil), middle, root), trust, noon, ""},
@@ -394,7 +394,7 @@ func TestParseTrustRefusesInvalidKeys(t *testing.T) {
 	for name, c := range map[string]struct {
 		in          string
 		keys, roots int
-		want        string // of the error; empty for success
+		want        string // part of the error; empty for success
 	}{
 		"public key":             {public, 1, 0, ""},
 		"PKCS #1 public key":     {pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(key), nil), 1, 0, ""},

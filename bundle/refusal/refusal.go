@@ -72,6 +72,12 @@ func (r Reason) MayFollowFromRoot() bool {
 	return false
 }
 
+// MayEndLater reports whether a carried file can be accepted without a change of the file: with another file, a newer
+// root of trust, or a corrected clock.
+func (r Reason) MayEndLater() bool {
+	return r == Incomplete || r == NotYetIssued || r.MayFollowFromRoot()
+}
+
 // Error means that a bundle or report was read and refused. Any other error means that it could not be read.
 type Error struct {
 	Reason Reason

@@ -229,8 +229,8 @@ func (e evidence) covers(d ocm.Descriptor, content ReleasedContent) error {
 	return fmt.Errorf("content %q (%s) was not released", content.Name, content.Digest)
 }
 
-// isSigned reports whether a signature covers the digest of a resource. The signed form of a resource without access has
-// no digest.
+// isSigned reports whether a signature covers the digest of a resource. The signed form of a resource without access
+// has no digest.
 func isSigned(r ocm.Resource) bool { return r.Digest.Covered() && r.Access.Kind() != ocm.AccessNone }
 
 // pins returns a function that reports whether a resource has the name, version and digest of an image reference.
@@ -238,6 +238,7 @@ func pins(image string) func(ocm.Resource) bool {
 	reference, pinned, _ := strings.Cut(image, "@")
 	named := reference[strings.LastIndex(reference, "/")+1:]
 	return func(r ocm.Resource) bool {
-		return r.IsImage() && isSigned(r) && named == r.Name+":"+r.Version && ocm.CheckArtifact(r, digest.Digest(pinned)) == nil
+		return r.IsImage() && isSigned(r) && named == r.Name+":"+r.Version &&
+			ocm.CheckArtifact(r, digest.Digest(pinned)) == nil
 	}
 }

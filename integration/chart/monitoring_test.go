@@ -255,7 +255,8 @@ const (
 	ofAgent     = "kyma_pull_agent_"
 )
 
-// with returns the healthy series, with the given names and values in place of their own.
+// with returns the healthy series with changes. others contains the names and new values of the changed series in
+// alternation.
 func with(healthy map[string]string, others ...string) map[string]string {
 	series := maps.Clone(healthy)
 	for i := 0; i < len(others); i += 2 {

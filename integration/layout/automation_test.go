@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// workflow contains the tested fields of a workflow. actionlint, which make lint runs, checks the rest.
+// workflow contains the tested fields of a workflow. actionlint, which make lint runs, checks the other fields.
 type workflow struct {
 	Permissions map[string]string `json:"permissions"`
 	Jobs        map[string]struct {

@@ -29,7 +29,7 @@ func relabel(t *testing.T, f *fleet.Fleet, kyma, runtime string) error {
 }
 
 // untilReadyBecause waits until a Kyma of the control plane has the state, and the message of its condition Ready
-// contains words.
+// contains the given words.
 func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State, words string) {
 	t.Helper()
 	until(t, 30*time.Second, fmt.Sprintf("Kyma %s is %s because %q", name, state, words), func() (bool, string) {

@@ -37,7 +37,7 @@ func stages(change func(canaries, others *v1alpha1.Wave)) v1alpha1.Course {
 	}
 }
 
-// simulate adds simulated runtimes, canaries and others, and waits until all have reported scaler 1.7.0.
+// simulate adds simulated canary runtimes and other simulated runtimes, and waits until all have reported scaler 1.7.0.
 func simulate(t *testing.T, f *fleet.Fleet, canaries, others int) (c, o []*fleet.Simulated) {
 	t.Helper()
 	for i := range canaries + others {

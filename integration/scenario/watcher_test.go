@@ -74,8 +74,8 @@ func untilState(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State) 
 	return w
 }
 
-// published waits until the runtime has applied a newest bundle that differs from the bundle before, and returns the
-// digest of the newest bundle.
+// published waits until the runtime has applied the newest bundle and the digest of this bundle differs from before. It
+// returns the digest of the newest bundle.
 func published(t *testing.T, r *fleet.Runtime, before string) string {
 	t.Helper()
 	var digest string

@@ -23,6 +23,9 @@ const (
 	// offline.
 	ReasonOfflineAfterTooShort = "OfflineAfterTooShort"
 
+	// ReasonRolloutRefused is a Warning on a RolloutPolicy: the API server refuses to create a Rollout. All runtimes keep
+	// their version until the cause is corrected.
+	ReasonRolloutRefused = "RolloutRefused"
 	// ReasonRolloutProgressing: the Rollout continues after it was Paused or Waiting.
 	ReasonRolloutProgressing = reasonOfState + string(RolloutProgressing)
 	// ReasonRolloutPaused: the Rollout is paused because of its spec.paused.

@@ -34,6 +34,8 @@ type RolloutPolicyList struct {
 
 // RolloutPolicySpec selects modules and channels and defines their rollouts. If several policies select the same module
 // and channel, the policy whose name sorts first applies.
+//
+// +kubebuilder:validation:XValidation:rule="size(self.waves) <= 20",message="waves: at most 20"
 type RolloutPolicySpec struct {
 	// Modules lists the modules that the policy applies to. If empty, the policy applies to all modules.
 	// +optional
@@ -51,7 +53,7 @@ type Course struct {
 	// Waves run one after another. A runtime belongs to the first wave that selects it. Runtimes that no wave selects
 	// form the last wave "rest", which has the settings of the last wave in this list.
 	// +kubebuilder:validation:MinItems:=1
-	// +kubebuilder:validation:MaxItems:=20
+	// +kubebuilder:validation:MaxItems:=21
 	// +listType=map
 	// +listMapKey=name
 	Waves []Wave `json:"waves"`

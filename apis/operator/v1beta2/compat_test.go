@@ -62,8 +62,8 @@ func TestCRDsMatchLifecycleManager(t *testing.T) {
 	}
 }
 
-// withoutDisplay returns ours without the columns, short names, categories and selectable fields that only ours has. It
-// does not remove entries that Kyma also has, so a missing entry is a difference.
+// withoutDisplay returns this project's CRD without the columns, short names, categories and selectable fields that
+// Kyma's CRD does not have. It does not remove entries that Kyma also has, so a missing entry is a difference.
 func withoutDisplay(theirs, ours any) any {
 	is, whole := ours.(map[string]any)
 	has, _ := theirs.(map[string]any)

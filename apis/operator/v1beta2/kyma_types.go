@@ -1,6 +1,8 @@
 package v1beta2
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -400,6 +402,10 @@ type GivenVersion struct {
 	Rollout string `json:"rollout"`
 	// Time is the time when the first bundle with the version was issued.
 	Time metav1.Time `json:"time"`
+	// StartedAt is the time when the runtime could start with the version, if that is later than time: its first report
+	// after its maintenance window opened, or after it had been silent.
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 	// State is the module's state in this version, from the last report that refers to both the latest bundle and the
 	// current generation of the Kyma. Empty if no such report was received.
 	// +optional
@@ -415,6 +421,14 @@ type GivenVersion struct {
 	// +listType=map
 	// +listMapKey=name
 	Checks []CheckOutcome `json:"checks,omitempty"`
+}
+
+// Began returns the time from which the deadlines of a rollout count for the runtime.
+func (g GivenVersion) Began() time.Time {
+	if g.StartedAt != nil && g.StartedAt.After(g.Time.Time) {
+		return g.StartedAt.Time
+	}
+	return g.Time.Time
 }
 
 // RequestedSpec is the spec that a runtime's owner requests in the runtime.

@@ -171,6 +171,10 @@ func (in *GatewayConfig) DeepCopy() *GatewayConfig {
 func (in *GivenVersion) DeepCopyInto(out *GivenVersion) {
 	*out = *in
 	in.Time.DeepCopyInto(&out.Time)
+	if in.StartedAt != nil {
+		in, out := &in.StartedAt, &out.StartedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.Checks != nil {
 		in, out := &in.Checks, &out.Checks
 		*out = make([]CheckOutcome, len(*in))

@@ -148,7 +148,7 @@ func TestKeysShowPrintsTheStateOfEachKey(t *testing.T) {
 	done(t, "keys", "init", "--keys", dir, "--root-keys", "2", "--threshold", "2")
 	done(t, "keys", "rotate", "publisher", "--keys", dir)
 	done(t, "keys", "rotate", "token", "--keys", dir)
-	done(t, "keys", "rotate", "enroll", "--keys", dir, "--root-key", filepath.Join(dir, "root.key")) // a draft
+	done(t, "keys", "rotate", "enroll", "--keys", dir, "--root-key", filepath.Join(dir, "root.key")) // only a draft
 	shown := shownKeys(t, dir)
 	for _, k := range []struct {
 		role  string

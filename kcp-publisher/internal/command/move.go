@@ -146,6 +146,10 @@ func (f *moveFlags) target(
 			fmt.Errorf("Kyma %s/%s names runtime %s: set its label %s to %s first", next.Namespace, next.Name,
 				plan.RuntimeID(next), v1beta2.LabelRuntimeID, runtime)
 	}
+	if err == nil && !next.DeletionTimestamp.IsZero() {
+		return nil, fmt.Errorf("Kyma %s/%s is being deleted, and would remove all modules of runtime %s: choose another "+
+			"Kyma", next.Namespace, next.Name, runtime)
+	}
 	if !apierrors.IsNotFound(err) {
 		return next, err
 	}

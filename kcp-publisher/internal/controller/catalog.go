@@ -41,10 +41,10 @@ type Catalog struct {
 	// moved receives an event when the catalog has changed.
 	moved    chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
-	// held is the number of changes in progress: calls of Hold that are not released yet. While it is not 0, the
+	// inProgress is the number of changes in progress: calls of Hold that are not released yet. While it is not 0, the
 	// catalog must not be read. ended is the number of finished changes, and seen is the value of ended when the
 	// snapshot was read. An event in the channel again triggers a read of the catalog.
-	held        atomic.Int32
+	inProgress  atomic.Int32
 	ended, seen atomic.Int64
 	// changeStart is the start time of the latest change of the catalog, in Unix nanoseconds. slowChange is true if a
 	// change took so long that the publisher postponed Kymas to their next poll.
@@ -60,10 +60,10 @@ type Catalog struct {
 // Hold freezes the catalog and all bundles until release is called, so no bundle contains a partial change.
 func (c *Catalog) Hold() (release func()) {
 	c.changeStart.Store(time.Now().UnixNano())
-	c.held.Add(1)
+	c.inProgress.Add(1)
 	return sync.OnceFunc(func() {
 		c.ended.Add(1)
-		c.held.Add(-1)
+		c.inProgress.Add(-1)
 		select {
 		case c.again <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
 		default: // a read is already pending
@@ -72,11 +72,11 @@ func (c *Catalog) Hold() (release func()) {
 }
 
 // changing reports whether bundles could be based on a partial change.
-func (c *Catalog) changing() bool { return c.held.Load() > 0 || c.ended.Load() != c.seen.Load() }
+func (c *Catalog) changing() bool { return c.inProgress.Load() > 0 || c.ended.Load() != c.seen.Load() }
 
 // changingFor returns how long an unfinished change has been in progress, or 0.
 func (c *Catalog) changingFor() time.Duration {
-	if c.held.Load() == 0 {
+	if c.inProgress.Load() == 0 {
 		return 0
 	}
 	return time.Since(time.Unix(0, c.changeStart.Load()))
@@ -88,7 +88,7 @@ func (c *Catalog) Snapshot() *catalog.Snapshot { return c.snapshot.Load() }
 // Reconcile reads the whole catalog. The request's name is ignored.
 func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	ended := c.ended.Load()
-	if c.held.Load() > 0 {
+	if c.inProgress.Load() > 0 {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	var templates v1beta2.ModuleTemplateList
@@ -103,7 +103,7 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("index the catalog: %w", err)
 	}
-	if c.held.Load() > 0 || c.ended.Load() != ended {
+	if c.inProgress.Load() > 0 || c.ended.Load() != ended {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the result may contain a partial change
 	}
 	before := c.snapshot.Load()

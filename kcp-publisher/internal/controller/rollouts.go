@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -15,6 +17,7 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
@@ -118,7 +121,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 			round = rollout.NextRound(policies.Items, rollouts.Items, tracks, r.Now())
 		}
 	}
-	if err := r.write(ctx, round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+	if err := r.write(ctx, &round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the read state is outdated
 	} else if err != nil {
 		return ctrl.Result{}, err
@@ -188,11 +191,16 @@ func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (l
 }
 
 // write writes the results of a round to the API server. Afterwards, activate can make them effective.
-func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []fleet.Rollout) error {
-	for _, made := range round.Create {
+func (r *Rollouts) write(ctx context.Context, round *rollout.Round, before []fleet.Rollout) error {
+	for _, made := range slices.Clone(round.Create) {
 		status := made.Status
 		made.Namespace = r.Catalog.Namespace
-		if err := r.Client.Create(ctx, made); err != nil {
+		err := r.Client.Create(ctx, made)
+		if why := refusedRollout(made, before, err); why != "" {
+			r.hold(round, made, why)
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("create Rollout %s/%s: %w", made.Namespace, made.Name, err)
 		}
 		ctrl.LoggerFrom(ctx).
@@ -220,6 +228,33 @@ func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []flee
 		}
 	}
 	return nil
+}
+
+// refusedRollout returns why a rollout cannot be created until a user changes something, or empty if it was created or
+// can be created later. One such rollout must not stop the rollouts of other modules.
+func refusedRollout(made *fleet.Rollout, before []fleet.Rollout, err error) string {
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
+		apierrors.IsRequestEntityTooLargeError(err):
+		return fmt.Sprintf("rollout %s cannot be created: %v", made.Name, err)
+	case apierrors.IsAlreadyExists(err) && slices.ContainsFunc(before, func(old fleet.Rollout) bool {
+		return old.Name == made.Name && !old.DeletionTimestamp.IsZero()
+	}):
+		return fmt.Sprintf("rollout %s cannot be created: a deleted Rollout with this name still exists, remove its "+
+			"finalizers", made.Name)
+	}
+	return ""
+}
+
+// hold keeps the versions of the runtimes that follow a track whose rollout cannot be created. It emits an Event on the
+// policy.
+func (r *Rollouts) hold(round *rollout.Round, refused *fleet.Rollout, why string) {
+	round.Hold(refused, bundle.Bounded(why, bundle.MaxMessageBytes))
+	policy := &corev1.ObjectReference{
+		APIVersion: fleet.GroupVersion.String(), Kind: "RolloutPolicy", Namespace: refused.Namespace,
+		Name: refused.Spec.Policy,
+	}
+	r.Events.Eventf(policy, nil, corev1.EventTypeWarning, fleet.ReasonRolloutRefused, "Rollout", "%s", eventNote(why))
 }
 
 // status writes the status of a rollout, unless the rollout has changed since it was read.

@@ -29,6 +29,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
@@ -183,8 +184,9 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	if a.enrolledAgain(ctx, log, first) {
 		return ctrl.Result{}, nil // the process restarts
 	}
-	if first {
-		a.catchUp(ctx, log)
+	if first && !a.catchUp(ctx, log) {
+		a.begun.Store(false)
+		return ctrl.Result{RequeueAfter: catchUpInterval}, nil
 	}
 	now := a.Now()
 	polled := a.notified.Swap(false) || !now.Before(a.nextPoll)
@@ -199,12 +201,18 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		nil
 }
 
-// catchUp restores the bundle that the previous leader accepted. Without this bundle, a replica that becomes the leader
+// catchUpInterval is the interval between two attempts to read the bundle that the previous leader accepted.
+const catchUpInterval = 5 * time.Second
+
+// catchUp restores the bundle that the previous leader accepted. It returns false if the bundle can be read later.
+// Without this bundle, a replica that becomes the leader would apply the bundle that it read at its own start, and
 // could accept an older one.
-func (a *Agent) catchUp(ctx context.Context, log logr.Logger) {
-	if err := a.Puller.Restore(ctx); err != nil {
+func (a *Agent) catchUp(ctx context.Context, log logr.Logger) bool {
+	err := a.Puller.Restore(ctx)
+	if err != nil {
 		log.Error(err, "failed to read the bundle that the previous agent accepted")
 	}
+	return !manager.IsTemporary(err)
 }
 
 // round reconciles the runtime with the last accepted bundle and reports the result. It reads the state, calls

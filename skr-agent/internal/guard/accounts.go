@@ -61,6 +61,10 @@ func serviceAccountUser(account, home string) (string, error) {
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 		return "", fmt.Errorf("service account %q: %s", name, problems[0])
 	}
+	if isKubernetes(namespace) || isAgents(name) {
+		return "", fmt.Errorf("%s/%s belongs to Kubernetes or the agent: use a ServiceAccount of the module", namespace,
+			name)
+	}
 	return "system:serviceaccount:" + namespace + ":" + name, nil
 }
 

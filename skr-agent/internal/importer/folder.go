@@ -19,7 +19,9 @@ type Folder struct {
 	Dir        string
 	seen       map[string]string // size and modification time of each file at the last scan
 	handled    map[string]string // size and modification time of each imported or refused file
-	incomplete [][]string        // files that were refused because content from another file is missing
+	incomplete [][]string        // files that were refused and can be accepted later without a change
+	retryAt    time.Time         // time of the next import of incomplete, zero if it needs another file first
+	reported   map[string]string // last error of each file in incomplete
 }
 
 // Taken is the outcome of one file.
@@ -34,8 +36,8 @@ type Taken struct {
 var carriedFile = regexp.MustCompile(`\.tar(\.zst)?(\.[0-9]{3})?$`)
 
 // Import imports the files that have not changed since the previous call. It skips changed files, which can be
-// incomplete copies. It reads a file once, and again only if the file was refused because content is missing. It
-// returns an error if the folder is unreadable.
+// incomplete copies. It reads a file once, and again only if the file was refused for a reason that can end, such as
+// missing content, a missing root of trust, or a wrong clock. It returns an error if the folder is unreadable.
 func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error) {
 	settled, err := f.settled()
 	if err != nil {
@@ -51,10 +53,11 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error)
 		all = append(all, Taken{File: strings.Join(file.Paths, " "), Err: file.Incomplete})
 		f.done(file.Paths)
 	}
-	if len(waiting) == 0 {
+	isEarly := !f.retryAt.IsZero() && !time.Now().Before(f.retryAt)
+	if len(waiting) == 0 && !isEarly {
 		return all, nil
 	}
-	waiting, f.incomplete = append(waiting, f.incomplete...), nil
+	waiting, f.incomplete, f.retryAt = append(waiting, f.incomplete...), nil, time.Time{}
 	for {
 		var taken []Taken
 		for _, paths := range waiting {
@@ -66,7 +69,7 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error)
 		for n, t := range taken {
 			refused := refusal.Of(t.Err)
 			switch {
-			case refused != nil && refused.Reason == refusal.Incomplete:
+			case refused != nil && refused.Reason.MayEndLater():
 				later = append(later, waiting[n])
 				continue
 			case t.Err == nil:
@@ -78,17 +81,44 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error)
 			}
 		}
 		if !progress || len(later) == 0 || ctx.Err() != nil {
-			for n, t := range taken {
-				if refused := refusal.Of(t.Err); refused != nil && refused.Reason == refusal.Incomplete {
-					all = append(all, t)
-					f.done(waiting[n])
-					f.incomplete = append(f.incomplete, waiting[n])
-				}
-			}
-			return all, nil
+			return append(all, f.postpone(waiting, taken)...), nil
 		}
 		waiting = later
 	}
+}
+
+// earlyInterval is the interval between two attempts to import a file that was issued later than the agent's clock, which
+// can be corrected at any time.
+const earlyInterval = 10 * time.Minute
+
+// postpone records the files that can be accepted later, and returns those with a new error.
+func (f *Folder) postpone(files [][]string, taken []Taken) (news []Taken) {
+	for n, t := range taken {
+		refused := refusal.Of(t.Err)
+		if refused == nil || !refused.Reason.MayEndLater() {
+			continue
+		}
+		if f.isNews(t) {
+			news = append(news, t)
+		}
+		if refused.Reason == refusal.NotYetIssued {
+			f.retryAt = time.Now().Add(earlyInterval)
+		}
+		f.done(files[n])
+		f.incomplete = append(f.incomplete, files[n])
+	}
+	return news
+}
+
+// isNews reports whether the error of a file differs from the file's last error, so each error is reported once.
+func (f *Folder) isNews(t Taken) bool {
+	if f.reported == nil {
+		f.reported = map[string]string{}
+	}
+	text := t.Err.Error()
+	isNews := f.reported[t.File] != text
+	f.reported[t.File] = text
+	return isNews
 }
 
 // settled returns the files that have not changed since the last scan and were not handled since their last change.

@@ -39,7 +39,9 @@ func TestManifestAnnotationListsKymas(t *testing.T) {
 func TestBundleCannotChangeTheIdentityOrTheRecordsOfAManifest(t *testing.T) {
 	want := bundle.Manifest{
 		Name: "team-keda", Module: "team/keda", Component: "makers.example/keda",
-		Labels: map[string]string{v1beta2.LabelModuleName: "other", v1beta2.LabelChannel: "fast", v1beta2.LabelSkipReconciliation: v1beta2.True},
+		Labels: map[string]string{
+			v1beta2.LabelModuleName: "other", v1beta2.LabelChannel: "fast", v1beta2.LabelSkipReconciliation: v1beta2.True,
+		},
 		Annotations: map[string]string{
 			v1beta2.AnnotationModule: "team/other", v1beta2.AnnotationFQDN: "makers.example/other",
 			v1beta2.AnnotationApplied: "{}", v1beta2.AnnotationUnmanaged: v1beta2.True, v1beta2.AnnotationImages: "{}",

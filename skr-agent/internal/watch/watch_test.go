@@ -95,7 +95,7 @@ func (w *world) report(watcher string) bundle.ReportedWatch {
 	return bundle.ReportedWatch{}
 }
 
-// until waits until the report of a watcher satisfies seen.
+// until waits until the function seen returns true for the report of a watcher.
 func (w *world) until(watcher, what string, seen func(bundle.ReportedWatch) bool) {
 	w.Helper()
 	limit := time.After(2 * time.Minute)

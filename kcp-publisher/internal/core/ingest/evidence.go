@@ -3,6 +3,10 @@ package ingest
 import (
 	"cmp"
 	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -13,7 +17,7 @@ import (
 // evidence returns the state of each module version that a rollout delivered, according to the latest report. The
 // report must contain the digest of the latest bundle and the module request from which the bundle was built. It must
 // also list that version of the module as applied or tried. Any other report describes an earlier state.
-func evidence(facts Facts) map[string]v1beta2.GivenVersion {
+func evidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[string]v1beta2.GivenVersion {
 	if len(facts.Given) == 0 {
 		return nil
 	}
@@ -31,6 +35,9 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	versions := resolve.Versions(facts.Published.State)
 	for module, given := range facts.Given {
 		given.State = ""
+		if m, listed := byModule[module]; listed && !m.Maintenance && couldNotStart(before, module, given) {
+			given.StartedAt = new(metav1.NewTime(now.UTC().Truncate(time.Second)))
+		}
 		// Wanted is a version that the runtime tried but did not apply. Its state is recorded, but the version is not
 		// ready.
 		if m := byModule[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
@@ -43,6 +50,18 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 		proven[module] = given
 	}
 	return proven
+}
+
+// couldNotStart reports whether a runtime could not start with a version of a rollout until its latest report: it
+// waited for its maintenance window, or it was silent. The deadline of a wave must not count that time.
+func couldNotStart(before v1beta2.KymaStatus, module string, given v1beta2.GivenVersion) bool {
+	if given.Ready {
+		return false
+	}
+	waited := slices.ContainsFunc(before.Modules, func(m v1beta2.ModuleStatus) bool {
+		return m.Name == module && m.Maintenance
+	})
+	return waited || meta.IsStatusConditionFalse(before.Conditions, v1beta2.ConditionReporting)
 }
 
 // outcomes returns the results of a Manifest's checks. If a check has the same result again, its first value and

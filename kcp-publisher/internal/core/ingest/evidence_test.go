@@ -2,6 +2,9 @@ package ingest
 
 import (
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -96,5 +99,57 @@ func TestHeldModuleStaysReadyWithMessage(t *testing.T) {
 	if m := Status(s.before, s.facts, s.now).Modules[0]; m.State != v1beta2.StateWarning ||
 		m.Message != "crashes; "+why {
 		t.Errorf("held module in state Warning: got %+v, want both messages", m)
+	}
+}
+
+// TestDeadlineBeginsWhenTheRuntimeCanStart covers a version that was published long before the runtime could start with
+// it.
+func TestDeadlineBeginsWhenTheRuntimeCanStart(t *testing.T) {
+	published := noon.Add(-4 * 24 * time.Hour)
+	for name, c := range map[string]struct {
+		before v1beta2.KymaStatus
+		change func(*Facts)
+		began  time.Time
+	}{
+		"runtime that could start at once": {v1beta2.KymaStatus{}, func(*Facts) {}, published},
+		"runtime whose maintenance window opened": {
+			v1beta2.KymaStatus{Modules: []v1beta2.ModuleStatus{{Name: "keda", Maintenance: true}}}, func(f *Facts) {
+				f.Report.Modules[0].State = v1beta2.StateProcessing
+			}, noon,
+		},
+		"runtime that has not replaced the old version yet": {
+			v1beta2.KymaStatus{Modules: []v1beta2.ModuleStatus{{Name: "keda", Maintenance: true}}}, func(f *Facts) {
+				f.Report.Modules[0].State, f.Report.Modules[0].Version = v1beta2.StateProcessing, "0.9.0"
+			}, noon,
+		},
+		"runtime that still waits for its window": {
+			v1beta2.KymaStatus{Modules: []v1beta2.ModuleStatus{{Name: "keda", Maintenance: true}}}, func(f *Facts) {
+				f.Report.Modules[0].Maintenance = true
+			}, published,
+		},
+		"runtime that was silent": {
+			v1beta2.KymaStatus{Conditions: []metav1.Condition{
+				{Type: v1beta2.ConditionReporting, Status: metav1.ConditionFalse},
+			}}, func(*Facts) {}, noon,
+		},
+		"silent runtime that was ready before": {
+			v1beta2.KymaStatus{Conditions: []metav1.Condition{
+				{Type: v1beta2.ConditionReporting, Status: metav1.ConditionFalse},
+			}}, func(f *Facts) { f.Given = was(f.Given, true) }, published,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := healthy()
+			s.facts.Published.Predicate.KymaGeneration = 4
+			s.facts.Report.Kyma = &bundle.ReportedKyma{Generation: 4}
+			s.facts.Given = map[string]v1beta2.GivenVersion{
+				"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(published)},
+			}
+			c.change(&s.facts)
+			given := evidence(c.before, s.facts, noon)["keda"]
+			if !given.Began().Equal(c.began) {
+				t.Errorf("got deadline from %s, want from %s", given.Began(), c.began)
+			}
+		})
 	}
 }

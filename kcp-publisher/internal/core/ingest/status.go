@@ -136,7 +136,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	if p := facts.Published; p != nil {
 		published := p.Record()
 		published.Certificate = lastCertificate(before.Runtime, published)
-		published.Given, published.Earlier = evidence(facts), earlierBundles(before.Runtime, facts)
+		published.Given, published.Earlier = evidence(before, facts, now), earlierBundles(before.Runtime, facts)
 		facts.unchanged = unchangedSince(published, facts, now)
 		after.Runtime.Published = &published
 		if t := after.Runtime.Takeover; t != nil {

@@ -169,7 +169,7 @@ func RecordDenied(kyma *v1beta2.Kyma) {
 // if any, so the assignment does not change the runtime. HandOver reports whether it assigned the runtime.
 func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	proof := kyma.Annotations[v1beta2.AnnotationHandOver]
-	if proof == "" {
+	if proof == "" || !kyma.DeletionTimestamp.IsZero() { // the last bundle of a deleted Kyma removes all modules
 		return false
 	}
 	id := RuntimeID(kyma)

@@ -129,7 +129,7 @@ func (p *plan) unpassed(m *member, r *Runtime) string {
 
 // measured reports whether the time in which a runtime's agent measures checks has passed.
 func (p *plan) measured(m *member, r *Runtime) bool {
-	return p.situation.Now.After(r.Given.Time.Add(checkFor(p.spec.Waves[m.wave])))
+	return p.situation.Now.After(r.Given.Began().Add(checkFor(p.spec.Waves[m.wave])))
 }
 
 // measure counts a runtime that is ready but whose checks are not all Passed. over is true if the time for its

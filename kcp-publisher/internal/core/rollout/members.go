@@ -249,6 +249,6 @@ func (p *plan) late(m *member, r *Runtime) bool {
 	if m.wave < 0 {
 		return false
 	}
-	until := r.Given.Time.Add(p.spec.Waves[m.wave].Deadline.Duration)
+	until := r.Given.Began().Add(p.spec.Waves[m.wave].Deadline.Duration)
 	return p.situation.Now.After(until) && r.LastReport.After(until)
 }

@@ -119,7 +119,10 @@ func lastGood(before *fleet.Rollout) string {
 // needsNoRollout reports whether all runtimes can have the channel's version without a rollout: the newest rollout of
 // the track ended with another version, and no policy required waves for the channel's version.
 func needsNoRollout(newest *fleet.Rollout, channel string, policy *fleet.RolloutPolicy) bool {
-	return Finished(newest.Status.State) && newest.Spec.To != channel &&
+	// If the channel returns to the last good version, or an operator requested an undo, the rollout must be planned,
+	// because it rolls runtimes back.
+	returns := channel == newest.Spec.From || newest.Spec.Undo
+	return Finished(newest.Status.State) && newest.Spec.To != channel && !returns &&
 		(policy == nil || newest.Status.VersionWithoutPolicy == channel)
 }
 
@@ -146,8 +149,8 @@ func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 }
 
 // mostCommon returns the most common version among runtimes that is older than the promoted version. It is the last
-// good version of a track without rollouts. If no runtime has an older version, it returns empty, and no rollout is
-// needed.
+// good version of a track without rollouts. It returns empty, and no rollout is needed, if no runtime has an older
+// version, or if as many runtimes already have the promoted version.
 func mostCommon(promoted string, runtimes []Runtime) string {
 	votes := map[string]int{}
 	for i := range runtimes {
@@ -158,6 +161,9 @@ func mostCommon(promoted string, runtimes []Runtime) string {
 		if bundle.Older(version, promoted) && (best == "" || votes[version] > votes[best]) {
 			best = version
 		}
+	}
+	if votes[promoted] >= votes[best] {
+		return "" // the promoted version is not new: the other runtimes could not get it yet
 	}
 	return best
 }

@@ -126,6 +126,9 @@ func Plan(
 		return p.stuck(runtimes, err)
 	}
 	p.begin(runtimes)
+	if err := p.checkWaves(runtimes); err != nil && p.active() {
+		return p.stuck(runtimes, err)
+	}
 	p.classify(runtimes)
 	p.changeDirection()
 	p.release()

@@ -136,6 +136,17 @@ func (r *Round) track(
 	r.forget(own)
 }
 
+// Hold replaces the creation of a rollout that the API server refuses. All runtimes keep their versions, and why
+// becomes the message of their modules. The next round tries to create the rollout again.
+func (r *Round) Hold(refused *fleet.Rollout, why string) {
+	same := func(other *fleet.Rollout) bool { return other.Name == refused.Name }
+	r.Create, r.Newest = slices.DeleteFunc(r.Create, same), slices.DeleteFunc(r.Newest, same)
+	r.Gates[Track{refused.Spec.Module, refused.Spec.Channel}] = &Gate{
+		from: refused.Spec.From, to: refused.Spec.To, held: why,
+	}
+	r.Active = true
+}
+
 // recordAllowedVersion records in an ended rollout which version all runtimes can have without a rollout. An empty
 // version means the rollout's own version. recordAllowedVersion returns the rollout with the updated status.
 func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now time.Time) *fleet.Rollout {

@@ -23,7 +23,7 @@ const maxGranted = 500
 const Rest = "rest"
 
 // Complete returns the course with an additional last wave for the runtimes that no other wave selects. Its settings
-// are a copy of the previous wave's settings.
+// are a copy of the previous wave's settings. Its name is "rest", with a number if a wave of the policy has this name.
 func Complete(course fleet.Course) fleet.Course {
 	all := *course.DeepCopy()
 	last := all.Waves[len(all.Waves)-1]
@@ -31,7 +31,11 @@ func Complete(course fleet.Course) fleet.Course {
 		return all
 	}
 	rest := *last.DeepCopy()
-	rest.Name, rest.Selector, rest.Count, rest.Percent, rest.MinReady = Rest, nil, nil, new(int32(100)), nil
+	rest.Name = Rest
+	for i := 2; slices.ContainsFunc(all.Waves, func(w fleet.Wave) bool { return w.Name == rest.Name }); i++ {
+		rest.Name = fmt.Sprintf("%s-%d", Rest, i)
+	}
+	rest.Selector, rest.Count, rest.Percent, rest.MinReady = nil, nil, new(int32(100)), nil
 	all.Waves = append(all.Waves, rest)
 	return all
 }
@@ -169,6 +173,26 @@ func (p *plan) begin(runtimes []Runtime) {
 	for i := range runtimes {
 		p.members[i].wave = p.waveOf(i, runtimes[i].Labels)
 	}
+}
+
+// checkWaves returns an error if an edit of the waves after the start left runtimes or a wave without an assignment.
+// Such a rollout would skip the wave, or give the version to these runtimes without a limit.
+func (p *plan) checkWaves(runtimes []Runtime) error {
+	for i, w := range p.spec.Waves {
+		if p.status.Waves[i].All {
+			break
+		}
+		if w.Selector == nil && p.status.Waves[i].Place == nil {
+			return fmt.Errorf("waves[%d]: the wave %s had a selector when the rollout began: set a selector again, or "+
+				"abort and retry the rollout", i, w.Name)
+		}
+	}
+	for i := range p.members {
+		if p.members[i].wave < 0 {
+			return fmt.Errorf("waves: no wave contains runtime %s: add a last wave with percent: 100", runtimes[i].ID)
+		}
+	}
+	return nil
 }
 
 func (p *plan) fixPlaces(runtimes []Runtime) {

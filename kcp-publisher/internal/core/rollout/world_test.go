@@ -85,7 +85,7 @@ type world struct {
 	machines []*machine
 	rollouts []*fleet.Rollout
 	gates    Gates
-	wild     bool   // the registry can refuse bundles, and the channel can get a version between two others
+	wild     bool   // the registry can refuse bundles, and the channel can get a version between two existing versions
 	problem  string // the first violated guarantee
 }
 

@@ -18,7 +18,7 @@ func TestPromotionChangesOneVersion(t *testing.T) {
 		"new channel, create allowed":     {"fast", "lab", true, "fast=1.9.0 regular=1.8.0 slow=2.0.0 lab=1.9.0", ""},
 		"new channel, create not allowed": {"fast", "lab", false, "", "add --create"},
 		"source equals target":            {"fast", "fast", false, "", "both the source"},
-		"older version in the source":     {"fast", "slow", false, "", "1.9.0 is older"},
+		"older version in the source":     {"fast", "slow", false, "", "older version 1.9.0"},
 		"source that does not exist":      {"none", "fast", false, "", "the channels are fast, regular, slow"},
 	} {
 		spec := v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda", Channels: []v1beta2.ChannelVersion{

@@ -104,9 +104,6 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 		s.Failed = ""
 	}
 	s.forgetUndecided(wanted)
-	if wanted == "" && s.Undecided == "" && s.Proven == s.Set {
-		s.Requested = "" // a later image, even the same one, comes from the chart
-	}
 	next := wanted
 	if next == "" {
 		next = s.Undecided // the bundle has no image, so try the chart's undecided image again
@@ -129,6 +126,9 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 func (s *State) forgetUndecided(wanted string) {
 	if s.Undecided == s.Set || s.Undecided != wanted && (wanted != "" || s.Undecided == s.Requested) {
 		s.Undecided, s.Trials = "", 0
+	}
+	if wanted == "" && s.Undecided == "" && s.Proven == s.Set {
+		s.Requested = "" // a later image, even the same one, comes from the chart
 	}
 }
 

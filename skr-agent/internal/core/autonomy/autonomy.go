@@ -26,12 +26,15 @@ type Followed struct {
 // Follow returns the bundle with the runtime's choices. If the bundle is not a response to the request of the runtime's
 // Kyma, Follow chooses offers for that request. Otherwise it only applies earlier choices: versions that are newer than
 // the bundle's, and removals. Follow returns the bundle unchanged if the bundle does not allow autonomy. It also does
-// so during a takeover, because offers do not contain inherited objects or installed versions.
+// so during a takeover, because offers do not contain inherited objects or installed versions. If kyma is nil or is
+// being deleted, the request is unknown, and Follow neither adds nor removes modules.
 func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Followed {
 	if b == nil || b.State.Settings.Autonomy != bundle.AutonomyCatalog || b.Statement.Predicate.Deleting ||
-		b.State.Takeover != "" ||
-		kyma != nil && !kyma.DeletionTimestamp.IsZero() {
+		b.State.Takeover != "" {
 		return Followed{Bundle: b}
+	}
+	if kyma == nil || !kyma.DeletionTimestamp.IsZero() {
+		b, kyma = unasked(b, installed), nil
 	}
 	versions := Versions(b, installed)
 	asked := request(b, kyma, installed)
@@ -76,6 +79,27 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 	followed.withdraw(asked, installed)
 	followed.sort()
 	return followed
+}
+
+// unasked returns a bundle without changes that the runtime's last request may contradict, which is unknown: it removes
+// only modules whose removal has begun, and installs no module that the runtime does not have. In a runtime without
+// modules, the bundle is unchanged.
+func unasked(b *bundle.Bundle, installed []v1beta2.Manifest) *bundle.Bundle {
+	if len(installed) == 0 {
+		return b
+	}
+	has, removed := map[string]bool{}, map[string]bool{}
+	for i := range installed {
+		has[installed[i].Module()] = true
+		removed[installed[i].Module()] = installed[i].IsRemoved()
+	}
+	own := *b
+	own.State.Manifests = slices.DeleteFunc(slices.Clone(b.State.Manifests), func(m bundle.Manifest) bool {
+		return !has[m.Module] && !m.IsMandatory()
+	})
+	own.Statement.Predicate.Removals = slices.DeleteFunc(slices.Clone(b.Statement.Predicate.Removals),
+		func(module string) bool { return has[module] && !removed[module] })
+	return &own
 }
 
 // request returns the part of the Kyma's request that the runtime can decide. It returns nil if kyma is nil, because an

@@ -297,6 +297,31 @@ func TestMissingKymaRemovesAndDowngradesNothing(t *testing.T) {
 	}
 }
 
+// TestUnknownRequestNeitherAddsNorRemovesModules covers a runtime whose admin requested nats again and removed keda
+// while the control plane was unreachable. The last bundle removes nats and contains keda.
+func TestUnknownRequestNeitherAddsNorRemovesModules(t *testing.T) {
+	terminating := asking()
+	terminating.DeletionTimestamp = new(metav1.Now())
+	b := last()
+	b.Statement.Predicate.Removals = []string{"gone", "nats"}
+	for name, kyma := range map[string]*v1beta2.Kyma{"missing Kyma": nil, "Kyma being deleted": terminating} {
+		want := "watcher@1.0.0; removes [gone]; decided []"
+		if got := textOf(Follow(b, kyma, installed("nats@2.0.0"))); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+		removing := installed("nats@2.0.0")
+		removing[0].Annotations = map[string]string{v1beta2.AnnotationRemoval: v1beta2.True}
+		want = "watcher@1.0.0; removes [gone nats]; decided []"
+		if got := textOf(Follow(b, kyma, removing)); got != want {
+			t.Errorf("%s, removal has begun: got\n%s\nwant\n%s", name, got, want)
+		}
+		want = "keda@1.7.0; watcher@1.0.0; removes [gone nats]; decided []"
+		if got := textOf(Follow(b, kyma, nil)); got != want {
+			t.Errorf("%s, no modules: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
 func TestRequestsAreComparedByContent(t *testing.T) {
 	b := last()
 	b.Statement.Predicate.KymaSpec = bundle.RequestDigest(asking(module("keda", "")).Spec)

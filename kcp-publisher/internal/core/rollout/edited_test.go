@@ -1,0 +1,127 @@
+package rollout
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+func TestAddedWaveHasANameOfItsOwn(t *testing.T) {
+	course := twoWaves().Course
+	course.Waves[1].Percent = new(int32(50))
+	for _, c := range []struct{ last, want string }{{"production", Rest}, {Rest, Rest + "-2"}} {
+		course.Waves[1].Name = c.last
+		waves := Complete(course).Waves
+		if got := waves[len(waves)-1].Name; len(waves) != 3 || got != c.want {
+			t.Errorf("last wave %s: got %d waves with the last wave %s, want %s", c.last, len(waves), got, c.want)
+		}
+		if err := Check(Complete(course)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestEditedWavesCannotSkipRuntimes edits the waves of a running rollout, as the guide recommends for a wrong selector.
+func TestEditedWavesCannotSkipRuntimes(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*fleet.RolloutSpec)
+		want string
+	}{
+		"selector replaced by a count": {func(s *fleet.RolloutSpec) {
+			s.Waves[0].Selector, s.Waves[0].Count = nil, new(int32(2))
+		}, "spec.waves[0]: the wave development had a selector"},
+		"last wave replaced by a selector": {func(s *fleet.RolloutSpec) {
+			s.Waves[1].Percent = nil
+			s.Waves[1].Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "test"}}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := twoWaves()
+			spec.Waves[0].Selector.MatchLabels["stage"] = "typo"
+			var runtimes []Runtime
+			for i := range 5 {
+				runtimes = append(runtimes, at(fmt.Sprintf("prod-%d", i), "prod", "1.0.0"))
+			}
+			situation := Situation{Channel: "2.0.0", Now: noon}
+			status := Plan(first, spec, fleet.RolloutStatus{}, runtimes, situation).Status
+			c.edit(&spec)
+			for range 3 {
+				situation.Now = situation.Now.Add(time.Hour)
+				step := Plan(first, spec, status, runtimes, situation)
+				status = step.Status
+				for i, d := range step.Decisions {
+					if d.Version != "1.0.0" && c.want != "" {
+						t.Fatalf("runtime %s gets %s, want its version", runtimes[i].ID, d.Version)
+					}
+				}
+			}
+			if c.want != "" && (status.State != fleet.RolloutWaiting || !strings.Contains(status.Message, c.want)) {
+				t.Errorf("got %s: %s, want a rollout that waits with %q", status.State, status.Message, c.want)
+			}
+		})
+	}
+}
+
+func TestOneOldRuntimeDoesNotStartARolloutOfTheChannelsVersion(t *testing.T) {
+	policy := &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: twoWaves().Course}}
+	var runtimes []Runtime
+	for i := range 99 {
+		runtimes = append(runtimes, at(fmt.Sprint("r-", i), "prod", "2.0.0"))
+	}
+	runtimes = append(runtimes, at("old", "prod", "1.0.0"))
+	if spec := Next(policy, keda, "2.0.0", nil, runtimes); spec != nil {
+		t.Errorf("got rollout %s to %s, want none", spec.From, spec.To)
+	}
+	if spec := Next(policy, keda, "3.0.0", nil, runtimes); spec == nil || spec.From != "2.0.0" {
+		t.Errorf("got rollout %+v, want one from 2.0.0", spec)
+	}
+}
+
+func TestReturnOfTheChannelWithoutAPolicyRollsBack(t *testing.T) {
+	stopped := func(undo bool) *fleet.Rollout {
+		return &fleet.Rollout{
+			Spec:   fleet.RolloutSpec{From: "1.0.0", To: "2.0.0", Undo: undo},
+			Status: fleet.RolloutStatus{State: fleet.RolloutStopped},
+		}
+	}
+	for name, c := range map[string]struct {
+		channel string
+		undo    bool
+		want    bool
+	}{
+		"channel returns to the last good version": {"1.0.0", false, false},
+		"operator requests an undo":                {"3.0.0", true, false},
+		"channel gets another version":             {"3.0.0", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := needsNoRollout(stopped(c.undo), c.channel, nil); got != c.want {
+				t.Errorf("got %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+func TestRefusedRolloutHoldsOnlyItsTrack(t *testing.T) {
+	spec := twoWaves()
+	refused := &fleet.Rollout{Spec: spec}
+	refused.Name = "keda-regular-1"
+	round := Round{Gates: Gates{}, Create: []*fleet.Rollout{refused}, Newest: []*fleet.Rollout{refused}}
+	round.Hold(refused, "rollout keda-regular-1 cannot be created")
+	gate := round.Gates[Track{spec.Module, spec.Channel}]
+	for own, want := range map[string]string{"1.0.0": "1.0.0", "2.0.0": "2.0.0", "": "1.0.0"} {
+		if d := gate.Decide("any", own); d.Version != want {
+			t.Errorf("runtime with version %q: got %q, want %q", own, d.Version, want)
+		}
+	}
+	if d := gate.Decide("any", "1.0.0"); !strings.Contains(d.Held, "cannot be created") {
+		t.Errorf("got message %q, want the reason", d.Held)
+	}
+	if len(round.Create)+len(round.Newest) != 0 || !round.Active {
+		t.Errorf("got %+v, want no rollout and another round", round)
+	}
+}
