@@ -61,49 +61,6 @@ func TestModulesCannotChangeTheAgent(t *testing.T) {
 			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: " +
 				"v1beta2.operator.kyma-project.io}", "would serve the API that controls the agent",
 		},
-		"Service with an external IP": {
-			"apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {externalIPs: [192.0.2.1]}",
-			"remove spec.externalIPs",
-		},
-		"Service of type LoadBalancer": {
-			"apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {type: LoadBalancer}", "",
-		},
-		"Cilium redirect of an address": {
-			"apiVersion: cilium.io/v2\nkind: CiliumLocalRedirectPolicy\nmetadata: {name: dns, namespace: shop}\n" +
-				"spec: {redirectFrontend: {addressMatcher: {ip: 192.0.2.1}}}",
-			"use spec.redirectFrontend.serviceMatcher",
-		},
-		"Cilium redirect of a Service": {
-			"apiVersion: cilium.io/v2\nkind: CiliumLocalRedirectPolicy\nmetadata: {name: dns, namespace: shop}\n" +
-				"spec: {redirectFrontend: {serviceMatcher: {serviceName: dns, namespace: shop}}}", "",
-		},
-		"Cilium egress gateway for all namespaces": {
-			"apiVersion: cilium.io/v2\nkind: CiliumEgressGatewayPolicy\nmetadata: {name: out}\n" +
-				"spec: {selectors: [{podSelector: {}}]}",
-			"exclude kubernetes.io/metadata.name=kyma-system in each spec.selectors[].namespaceSelector",
-		},
-		"Cilium egress gateway for one namespace": {
-			"apiVersion: cilium.io/v2\nkind: CiliumEgressGatewayPolicy\nmetadata: {name: out}\n" +
-				"spec: {selectors: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}}]}", "",
-		},
-		"Cilium egress gateway for the pods of one namespace": {
-			"apiVersion: cilium.io/v2\nkind: CiliumEgressGatewayPolicy\nmetadata: {name: out}\n" +
-				"spec: {selectors: [{podSelector: {matchLabels: {io.kubernetes.pod.namespace: shop}}}]}", "",
-		},
-		"Antrea traffic control for all namespaces": {
-			"apiVersion: crd.antrea.io/v1alpha2\nkind: TrafficControl\nmetadata: {name: mirror}\n" +
-				"spec: {appliedTo: {podSelector: {}}, action: Redirect}",
-			"exclude kubernetes.io/metadata.name=kyma-system in spec.appliedTo.namespaceSelector",
-		},
-		"Antrea egress for one namespace": {
-			"apiVersion: crd.antrea.io/v1beta1\nkind: Egress\nmetadata: {name: out}\n" +
-				"spec: {appliedTo: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}}}", "",
-		},
-		"Secret with the label of Secrets from the control plane": {
-			"apiVersion: v1\nkind: Secret\nmetadata: {name: registry, namespace: shop, " +
-				"labels: {kyma-pull.dev/sealed: \"true\"}}",
-			"marks Secrets from the control plane",
-		},
 		"Secret with the agent's key": {
 			"apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-key, namespace: kyma-system}",
 			"Secret kyma-system/skr-agent-key: the name is reserved for the agent: remove it from the module",

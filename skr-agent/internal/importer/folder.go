@@ -87,8 +87,8 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error)
 	}
 }
 
-// earlyInterval is the interval between two attempts to import a file that was issued later than the agent's clock, which
-// can be corrected at any time.
+// earlyInterval is the interval between two attempts to import a file that was issued later than the agent's clock. The
+// clock can be corrected at any time.
 const earlyInterval = 10 * time.Minute
 
 // postpone records the files that can be accepted later, and returns those with a new error.
