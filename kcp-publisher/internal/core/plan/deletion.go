@@ -60,7 +60,11 @@ func Finalizable(
 	if !published.Predicate.Deleting {
 		return FinalizableUnnotified(kyma)
 	}
-	switch waited := now.Sub(kyma.DeletionTimestamp.Time); {
+	began := kyma.DeletionTimestamp.Time
+	if issued := published.Predicate.IssuedAt; issued.After(began) {
+		began = issued // the removal was held before, or the publisher could not publish the last bundle
+	}
+	switch waited := now.Sub(began); {
 	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest &&
 		published.Predicate.Deleting &&
 		len(report.Modules) == 0 && !report.OmitsModules() && report.Kyma == nil:

@@ -48,6 +48,18 @@ func TestDeletedKymaIsFinalizedAfterItsRuntimeWasNotified(t *testing.T) {
 	}
 }
 
+// TestDeletionTimeoutStartsWithTheLastBundle covers a removal that was held for days after the deletion of the Kyma.
+func TestDeletionTimeoutStartsWithTheLastBundle(t *testing.T) {
+	kyma := living("one")
+	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
+	last := Published{Predicate: bundle.Predicate{Deleting: true, IssuedAt: noon.Add(72 * time.Hour)}}
+	for after, want := range map[time.Duration]string{72 * time.Hour: "", 74 * time.Hour: v1beta2.ReasonDeletionTimeout} {
+		if reason, _ := Finalizable(kyma, last, nil, time.Hour, noon.Add(after)); reason != want {
+			t.Errorf("after %s: got %q, want %q", after, reason, want)
+		}
+	}
+}
+
 func TestDeletedKymaDoesNotWaitForDeletedCluster(t *testing.T) {
 	kyma := living("one")
 	if reason, _ := FinalizableUnnotified(kyma); reason != "" {

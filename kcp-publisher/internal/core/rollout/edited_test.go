@@ -82,6 +82,18 @@ func TestOneOldRuntimeDoesNotStartARolloutOfTheChannelsVersion(t *testing.T) {
 	}
 }
 
+func TestDeletionOfTheLatestRolloutsRestartsThePromotion(t *testing.T) {
+	policy := &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: twoWaves().Course}}
+	superseded := &fleet.Rollout{
+		Spec:   fleet.RolloutSpec{From: "1.0.0", To: "2.0.0", Revision: 1},
+		Status: fleet.RolloutStatus{State: fleet.RolloutSuperseded},
+	}
+	spec := Next(policy, keda, "2.0.0", superseded, []Runtime{at("r", "prod", "1.0.0")})
+	if spec == nil || spec.From != "1.0.0" || spec.Revision != 2 {
+		t.Errorf("got %+v, want a second rollout from 1.0.0", spec)
+	}
+}
+
 func TestReturnOfTheChannelWithoutAPolicyRollsBack(t *testing.T) {
 	stopped := func(undo bool) *fleet.Rollout {
 		return &fleet.Rollout{
