@@ -88,8 +88,8 @@ func Next(
 }
 
 // repeatable reports whether another rollout of the same version can follow an ended rollout. After a stopped or
-// rolled-back rollout, an operator must have requested a retry, or the channel must have had another version since then.
-// A superseded rollout is the newest one only if a user deleted the later rollouts.
+// rolled-back rollout, an operator must have requested a retry, or the channel must have had another version since. A
+// superseded rollout is the newest one only if a user deleted the later rollouts.
 func repeatable(ended *fleet.Rollout) bool {
 	state := ended.Status.State
 	return state == fleet.RolloutSuperseded || (state == fleet.RolloutStopped || state == fleet.RolloutRolledBack) &&
