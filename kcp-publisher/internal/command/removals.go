@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -58,11 +59,10 @@ func newRemovalsApprove() *cobra.Command {
 				return err
 			}
 			message, err := approveRemovals(cmd.Context(), client, api.namespace, args[0])
-			if err != nil {
-				return err
+			if message != "" {
+				fmt.Fprintln(cmd.OutOrStdout(), message)
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), message)
-			return nil
+			return err
 		},
 	}
 	api.add(cmd.Flags(), "the Kymas")
@@ -149,14 +149,18 @@ func (w waitingRemovals) draw(out io.Writer) {
 	fmt.Fprintln(out, "to approve removals, run: kcp-publisher removals approve ID")
 }
 
-// approveRemovals approves the removals with an ID and returns the output of the command.
+// approveRemovals approves the removals with an ID and returns the output of the command. If an approval fails, the
+// output contains the number of the others, whose modules the publisher then removes.
 func approveRemovals(ctx context.Context, api client.Client, namespace, id string) (string, error) {
 	commit, _, err := follow.Waiting(ctx, api, namespace)
 	if err != nil {
 		return "", err
 	}
 	if commit == id {
-		return "approved the removals of commit " + commit, follow.Allow(ctx, api, namespace, commit)
+		if err := follow.Allow(ctx, api, namespace, commit); err != nil {
+			return "", err
+		}
+		return "approved the removals of commit " + commit, nil
 	}
 	held, err := heldRemovals(ctx, api, namespace)
 	if err != nil {
@@ -166,23 +170,33 @@ func approveRemovals(ctx context.Context, api client.Client, namespace, id strin
 		if h.ID != id {
 			continue
 		}
+		approved := 0
+		var failed []error
 		for _, kyma := range h.Kymas {
-			if err := approveRemoval(ctx, api, kyma, h.Module); err != nil {
-				return "", err
+			isApproved, err := approveRemoval(ctx, api, kyma, h.Module)
+			if isApproved {
+				approved++
 			}
+			failed = append(failed, err)
 		}
-		return fmt.Sprintf("approved removals in %d runtimes", len(h.Kymas)), nil
+		if approved == len(h.Kymas) {
+			return fmt.Sprintf("approved removals in %d runtimes", approved), nil
+		}
+		return fmt.Sprintf("approved removals in %d of %d runtimes; the other removals are no longer held or failed",
+			approved, len(h.Kymas)), errors.Join(failed...)
 	}
 	return "",
 		cli.Usage(fmt.Errorf("no held removals have ID %s: run `kcp-publisher removals` to list the current IDs",
 			id))
 }
 
-// approveRemoval approves the removal of a module in the annotations of one Kyma. It retries conflicts, because other
-// clients can write the Kyma at the same time.
-func approveRemoval(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, module string) error {
+// approveRemoval approves the removal of a module in the annotations of one Kyma. It returns false if the removal is no
+// longer held. It retries conflicts, because other clients can write the Kyma at the same time.
+func approveRemoval(
+	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, module string,
+) (isApproved bool, err error) {
 	shown := plan.DecisionOn(kyma, module).Time
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		var newest v1beta2.Kyma
 		if err := api.Get(ctx, client.ObjectKeyFromObject(kyma), &newest); err != nil {
 			return err
@@ -192,12 +206,15 @@ func approveRemoval(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, 
 		}
 		before := newest.DeepCopy()
 		if !plan.Approve(&newest, module) {
+			isApproved = true // another client approved the removal
 			return nil
 		}
-		return api.Patch(ctx, &newest, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		err := api.Patch(ctx, &newest, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		isApproved = err == nil
+		return err
 	})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("annotate Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+		return false, fmt.Errorf("annotate Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
-	return nil
+	return isApproved, nil
 }
