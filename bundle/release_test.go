@@ -427,3 +427,20 @@ func TestChartIsInstalledWithItsReleasedValues(t *testing.T) {
 		})
 	}
 }
+
+func TestManifestThatAgentsWouldRefuseCannotProveItsRelease(t *testing.T) {
+	good := Manifest{Module: "keda", Component: "makers.example/keda", Release: []Content{{Name: "release"}}}
+	if !good.CanProveRelease() {
+		t.Error("a released manifest is refused")
+	}
+	for name, change := range map[string]func(*Manifest){
+		"no release proof":            func(m *Manifest) { m.Release = nil },
+		"component of another module": func(m *Manifest) { m.Module = "team/keda" },
+		"no released default CR":      func(m *Manifest) { m.Spec.Resource = &unstructured.Unstructured{} },
+	} {
+		m := good
+		if change(&m); m.CanProveRelease() {
+			t.Errorf("%s: got a manifest that can prove its release", name)
+		}
+	}
+}

@@ -65,3 +65,17 @@ func TestReleaseMustCoverTheDefaultCRAndTheNameOfAModule(t *testing.T) {
 		})
 	}
 }
+
+func TestReleasedDefaultCRIsNotChangedContent(t *testing.T) {
+	install := bundle.Content{Name: "raw-manifest", Digest: "sha256:a"}
+	before := &bundle.Manifest{Version: "1.0.0", Component: prefix + "keda", Content: []bundle.Content{install}}
+	after := *before
+	after.Content = []bundle.Content{install, {Name: bundle.ContentDefaultCR, Digest: "sha256:b"}}
+	if changedInPlace(before, &after) || changedInPlace(&after, before) {
+		t.Error("the released default CR counts as changed content")
+	}
+	after.Content[0].Digest = "sha256:c"
+	if !changedInPlace(before, &after) {
+		t.Error("changed content is accepted")
+	}
+}
