@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -111,11 +111,15 @@ func (m Manifest) isContent(spec v1beta2.ImageSpec, r ocm.Resource) bool {
 	})
 }
 
+// ModuleOf returns the name of a component's module, which is the last part of the component's name. A control plane
+// without release keys can give the module another name.
+func ModuleOf(component string) string { return component[strings.LastIndex(component, "/")+1:] }
+
 // CheckReleaseOf checks two fields of a module that its release must cover if the root of trust has release keys: the
 // last part of the component's name must be the module's name, because a runtime selects ServiceAccounts by module
 // name. The default CR must equal the released default CR. A module without a default CR passes.
 func CheckReleaseOf(module, component string, defaultCR, released *unstructured.Unstructured) error {
-	if path.Base(component) != module {
+	if ModuleOf(component) != module {
 		return fmt.Errorf(
 			"component %s cannot be module %s: with release keys, the last part of a component's name must be the "+
 				"module's name", component, module)
@@ -168,5 +172,5 @@ func (m Manifest) releasedDefaultCR() (Content, bool) {
 // keys.
 func (m Manifest) CanProveRelease() bool {
 	_, ok := m.releasedDefaultCR()
-	return len(m.Release) > 0 && (ok || m.Spec.Resource == nil) && path.Base(m.Component) == m.Module
+	return len(m.Release) > 0 && (ok || m.Spec.Resource == nil) && ModuleOf(m.Component) == m.Module
 }

@@ -89,8 +89,8 @@ func (r Root) CheckRelease(
 		return ocm.Descriptor{}, fmt.Errorf("%s: the release proof does not contain its descriptor", subject)
 	}
 	if n := role.signed(main, now); n < role.threshold {
-		return ocm.Descriptor{}, fmt.Errorf("%s is signed by %d of the release keys for %q, must be at least %d", subject, n,
-			role.prefix+"*", role.threshold)
+		return ocm.Descriptor{}, fmt.Errorf("%s is signed by %d of the release keys for %q, must be at least %d", subject,
+			n, role.prefix+"*", role.threshold)
 	}
 	all, err := evidence.closure(main, 0, map[string]bool{})
 	if err != nil {

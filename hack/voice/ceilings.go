@@ -88,7 +88,7 @@ func (c ceilings) of(key, name string) float64 {
 }
 
 // check returns the measures that exceed their ceilings, sorted by how far they exceed them, largest first. It allows
-// one hit more than the ceiling. Otherwise, a folder of 100 words would fail with its first "what", and deleting other
+// one hit more than the ceiling. Otherwise, a folder of 100 words would fail with its first hit, and deleting other
 // text would raise a rate over its ceiling.
 func (c ceilings) check(units []*unit) []excess {
 	var found []excess

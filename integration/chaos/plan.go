@@ -173,8 +173,8 @@ var network = []weight{
 // clocks lists the kinds of steps that Shape.Clocks adds.
 var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
 
-// shifts lists the durations by which a step can shift a clock. Agents tolerate some of these shifts. After a larger
-// shift, agents refuse bundles because their times are in the future or because they look expired.
+// shifts lists the clock shifts that a step can make. Agents tolerate some of these shifts. After a larger shift,
+// agents refuse bundles because their times are in the future or because they look expired.
 var shifts = []time.Duration{
 	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
 }

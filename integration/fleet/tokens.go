@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// Names of the users for which the token service issues tokens besides the runtimes.
+// Users of the token service. The service also issues tokens to each runtime.
 const (
 	userPublisher = "_publisher"
 	userModules   = "_modules"

@@ -21,7 +21,7 @@ const ImageRepository = "kyma-pull.dev"
 const (
 	Operator  = "beacon-operator" // Deployment in kyma-system
 	Settings  = "beacon-settings" // ConfigMap in kyma-system
-	DefaultCR = "default"         // Beacon in kyma-system, for which the operator creates ConfigMap beacon-default
+	DefaultCR = "default"         // Beacon in kyma-system; the operator creates its ConfigMap beacon-default
 	// LabelUses on a ConfigMap contains the name of a Beacon in the same namespace. While such a ConfigMap exists, the
 	// operator keeps its finalizer on the Beacon.
 	LabelUses = "beacon.kyma-pull.dev/uses"

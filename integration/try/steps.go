@@ -28,7 +28,8 @@ type attempt struct {
 	rollout string
 }
 
-// step is one event to test the module with, such as an upgrade. checks describes what the step checks.
+// step is one event during the test, such as an upgrade. checks lists the expected properties of the module in one
+// sentence.
 type step struct {
 	name, checks string
 	happens      func(context.Context) error

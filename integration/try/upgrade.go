@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelStage is the Kyma label by which a RolloutPolicy selects the runtimes of a wave.
+// labelStage is a label of Kymas. The RolloutPolicy uses it to select the runtimes of each wave.
 const labelStage = "stage"
 
 // course returns a course with two waves: the canary, then the other runtime. A runtime that is not ready in time

@@ -12,7 +12,7 @@ import (
 // kubeconfig comes from --kubeconfig, $KUBECONFIG (which can list several files) or ~/.kube/config. A Pod without a
 // kubeconfig uses its ServiceAccount.
 type Cluster struct {
-	what       string
+	name       string
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
 }
@@ -27,13 +27,13 @@ const (
 	queriesAtOnce    = 300
 )
 
-// AddFlags adds the connection flags, but not --namespace. what describes the cluster in the help, such as "the
-// runtime".
-func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
-	c.what = what
+// AddFlags adds the connection flags, but not --namespace. The help calls the cluster by its name, such as
+// "the runtime".
+func (c *Cluster) AddFlags(flags *pflag.FlagSet, name string) {
+	c.name = name
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.StringVar(&c.kubeconfig, "kubeconfig", "",
-		"kubeconfig of "+what+"; default: $KUBECONFIG, then ~/.kube/config, then a Pod's own ServiceAccount")
+		"kubeconfig of "+name+"; default: $KUBECONFIG, then ~/.kube/config, then a Pod's own ServiceAccount")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	names.CurrentContext.Description = "context of the kubeconfig"
 	names.ContextOverrideFlags = clientcmd.ContextOverrideFlags{
@@ -80,7 +80,7 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	config, err := c.loader().ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		return nil, fmt.Errorf("no kubeconfig of %s: set --kubeconfig or $KUBECONFIG", c.what)
+		return nil, fmt.Errorf("no kubeconfig of %s: set --kubeconfig or $KUBECONFIG", c.name)
 	case err != nil:
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}

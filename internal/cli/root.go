@@ -87,28 +87,28 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Exactly requires n positional arguments. what describes the arguments in errors, such as "one runtime".
-func Exactly(n int, what string) cobra.PositionalArgs {
+// Exactly requires n positional arguments. Errors contain the expected arguments, such as "one runtime".
+func Exactly(n int, expected string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if n == 0 && len(args) == 1 && cmd.Flags().Lookup("from") != nil {
-			return Usage(fmt.Errorf("expected %s: use --from %s", what, args[0]))
+			return Usage(fmt.Errorf("expected %s: use --from %s", expected, args[0]))
 		}
 		if len(args) != n {
 			plural := "s"
 			if len(args) == 1 {
 				plural = ""
 			}
-			return Usage(fmt.Errorf("expected %s, got %d argument%s", what, len(args), plural))
+			return Usage(fmt.Errorf("expected %s, got %d argument%s", expected, len(args), plural))
 		}
 		return nil
 	}
 }
 
-// AtLeastOne requires at least one positional argument. what describes an argument in errors, such as "runtime".
-func AtLeastOne(what string) cobra.PositionalArgs {
+// AtLeastOne requires at least one positional argument. Errors contain the kind of argument, such as "runtime".
+func AtLeastOne(kind string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return Usage(fmt.Errorf("expected at least one %s", what))
+			return Usage(fmt.Errorf("expected at least one %s", kind))
 		}
 		return nil
 	}

@@ -20,7 +20,7 @@ type Watched struct {
 	Resource schema.GroupVersionResource
 	// Namespace is empty for cluster-scoped objects.
 	Namespace string
-	// Name selects one object, for which an RBAC rule with resourceNames is sufficient. If empty, all objects are
+	// Name selects one object. An RBAC rule with resourceNames is then sufficient. If Name is empty, all objects are
 	// selected.
 	Name string
 }

@@ -25,8 +25,8 @@ import (
 type Cluster struct {
 	clients
 	times *Times
-	// what describes the cluster in messages
-	what string
+	// name is the cluster's name in messages.
+	name string
 }
 
 // clients contains only the API clients that the checks use, because a complete clientset would add 9 MB to the agent.
@@ -57,20 +57,20 @@ func newClients(config *rest.Config) (clients, error) {
 }
 
 // Connect returns a Cluster. It sends no request.
-func Connect(config *rest.Config, what string, times *Times) (*Cluster, error) {
+func Connect(config *rest.Config, name string, times *Times) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.Wrap(times.Wrap)
 	all, err := newClients(config)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", what, err)
+		return nil, fmt.Errorf("connect to %s: %w", name, err)
 	}
-	return &Cluster{all, times, what}, nil
+	return &Cluster{all, times, name}, nil
 }
 
 // Reachable checks whether the API server responds and accepts the credentials, and compares its clock with this
 // machine's clock. If it returns false, callers must skip the other checks.
 func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bool) {
-	check := "API server of " + c.what
+	check := "API server of " + c.name
 	review, err := c.identity.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})
 	switch {

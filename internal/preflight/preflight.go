@@ -36,7 +36,7 @@ var marks = map[Result]string{Passed: "✓", Warning: "!", Failed: "✗"}
 type Finding struct {
 	Check  string `json:"check"`
 	Result Result `json:"result"`
-	// Message describes what the check found.
+	// Message is the result in one sentence.
 	Message string `json:"message"`
 	// Advice explains how to fix the problem. Empty if the check passed or no advice is known.
 	Advice string `json:"advice,omitempty"`

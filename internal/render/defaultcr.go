@@ -14,14 +14,14 @@ const MaxDefaultCRBytes = 1 << 20
 // verified the content.
 func DefaultCR(content []byte) (*unstructured.Unstructured, error) {
 	if len(content) > MaxDefaultCRBytes {
-		return nil, fmt.Errorf("%d bytes, must be at most %d", len(content), MaxDefaultCRBytes)
+		return nil, fmt.Errorf("the content has %d bytes, must be at most %d", len(content), MaxDefaultCRBytes)
 	}
 	objects, err := Render(Input{Content: content})
 	if err != nil {
 		return nil, err
 	}
 	if len(objects) != 1 {
-		return nil, fmt.Errorf("%d objects, must be one default CR", len(objects))
+		return nil, fmt.Errorf("the content has %d objects, must be one default CR", len(objects))
 	}
 	return objects[0], nil
 }

@@ -89,7 +89,7 @@ func isTar(data []byte) bool {
 	return len(data) >= 512 && bytes.Equal(data[257:262], []byte("ustar")) && bytes.IndexByte(data[:257], 0) >= 0
 }
 
-// untar returns the files of a tar for which wanted returns true, sorted by path.
+// untar returns the wanted files of a tar, sorted by path. It calls wanted with the name of each file.
 func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, error) {
 	var files []file
 	seen := map[string]string{}

@@ -29,34 +29,29 @@ type transport struct {
 }
 
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := t.next.RoundTrip(request)
+	b, _ := request.Context().Value(budgetKey{}).(*budget)
+	if b == nil {
+		tooLarge := fmt.Errorf("the response has more than %d bytes", t.maxBytes)
+		return bounded.Transport{Next: t.next, MaxBytes: t.maxBytes, TooLarge: tooLarge}.RoundTrip(request)
+	}
+	tooLarge := fmt.Errorf("the objects have more than %d bytes: use a namespace or a selector", maxReadBytes)
+	left := min(max(b.left.Load(), 0), t.maxBytes)
+	response, err := bounded.Transport{Next: t.next, MaxBytes: left, TooLarge: tooLarge}.RoundTrip(request)
 	if err != nil {
 		return nil, err
 	}
-	body, limit := io.Reader(response.Body), t.maxBytes
-	tooLarge := fmt.Errorf("the response has more than %d bytes", t.maxBytes)
-	if b, _ := request.Context().Value(budgetKey{}).(*budget); b != nil {
-		if left := max(b.left.Load(), 0); left < limit {
-			limit, tooLarge = left, fmt.Errorf("the objects have more than %d bytes: use a namespace or a selector",
-				maxReadBytes)
-		}
-		body = counted{body, b}
-	}
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{bounded.NewReader(body, limit, tooLarge), response.Body}
+	response.Body = counted{response.Body, b}
 	return response, nil
 }
 
 // counted subtracts the bytes that are read from a budget.
 type counted struct {
-	io.Reader
+	io.ReadCloser
 	budget *budget
 }
 
 func (c counted) Read(into []byte) (int, error) {
-	n, err := c.Reader.Read(into)
+	n, err := c.ReadCloser.Read(into)
 	c.budget.left.Add(-int64(n))
 	return n, err
 }

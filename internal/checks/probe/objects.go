@@ -22,8 +22,8 @@ const (
 	// maxReadBytes limits the size of all objects in the variable, because decoded objects need about six times as much
 	// memory.
 	maxReadBytes = 8 << 20
-	// sharedFor is the time for which the result of a read is cached. maxShared limits the number of cached results, and
-	// maxSharedBytes the size of each.
+	// A read's result is cached for sharedFor. maxShared limits the number of cached results, and maxSharedBytes limits
+	// the size of each.
 	sharedFor, maxShared, maxSharedBytes = time.Second, 8, 1 << 20
 )
 

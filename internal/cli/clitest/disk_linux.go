@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// maxShortages is the maximum number of free pages or inodes for which EachShortage calls try. If a command needs more,
+// maxShortages limits the number of free pages or inodes that EachShortage leaves on a disk. If a command needs more,
 // the test fails.
 const maxShortages = 400
 

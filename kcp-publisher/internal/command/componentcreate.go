@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/render"
@@ -148,7 +149,7 @@ func (f *createFlags) assemble(
 	if err != nil {
 		return nil, created{}, err
 	}
-	used, err := files.Check(ctx, moduleName(name), render.Confined{Command: []string{self, renderCommand}}.Render)
+	used, err := files.Check(ctx, bundle.ModuleOf(name), render.Confined{Command: []string{self, renderCommand}}.Render)
 	if err != nil {
 		return nil, created{}, fmt.Errorf("--from %s: every agent would refuse the content: %w", f.from, err)
 	}
@@ -241,13 +242,10 @@ func (f *createFlags) push(
 	return d.String(), place.Name(c.Repository()), err
 }
 
-// moduleName returns the name of a component's module, which is the last part of the component's name.
-func moduleName(component string) string { return component[strings.LastIndex(component, "/")+1:] }
-
 // moduleTemplate returns the ModuleTemplate of the version, or nil if --module-template is not set. It always checks
 // the name of the module, because every control plane would reject an invalid name.
 func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
-	module := moduleName(name)
+	module := bundle.ModuleOf(name)
 	template := v1beta2.ModuleTemplate{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -303,7 +301,7 @@ func (f *createFlags) checkTemplate(component string, text []byte) error {
 			return fmt.Errorf(
 				"component %s: the last part of its name, %q, is not a valid module name: "+
 					"use words of at least three lowercase letters, separated by dashes", component,
-				moduleName(component))
+				bundle.ModuleOf(component))
 		case f.template != "":
 			wrong = append(wrong, fmt.Errorf("--module-template: %w", p))
 		}

@@ -112,7 +112,7 @@ func rendered(
 		return nil, err
 	}
 	in := render.Input{
-		Packed: selection.Type, Release: moduleName(found.Descriptor.Name), Namespace: modulerole.Home,
+		Packed: selection.Type, Release: bundle.ModuleOf(found.Descriptor.Name), Namespace: modulerole.Home,
 		Kubernetes: render.UsualCapabilities(""),
 	}
 	for into, resource := range map[*[]byte]*ocm.Resource{

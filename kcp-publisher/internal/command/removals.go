@@ -182,7 +182,7 @@ func approveRemovals(ctx context.Context, api client.Client, namespace, id strin
 		if approved == len(h.Kymas) {
 			return fmt.Sprintf("approved removals in %d runtimes", approved), nil
 		}
-		return fmt.Sprintf("approved removals in %d of %d runtimes; the other removals are no longer held or failed",
+		return fmt.Sprintf("approved removals in %d of %d runtimes; the other removals failed or are not held anymore",
 			approved, len(h.Kymas)), errors.Join(failed...)
 	}
 	return "",
@@ -190,8 +190,8 @@ func approveRemovals(ctx context.Context, api client.Client, namespace, id strin
 			id))
 }
 
-// approveRemoval approves the removal of a module in the annotations of one Kyma. It returns false if the removal is no
-// longer held. It retries conflicts, because other clients can write the Kyma at the same time.
+// approveRemoval approves the removal of a module in the annotations of one Kyma. It returns false if the removal is
+// not held anymore. It retries conflicts, because other clients can write the Kyma at the same time.
 func approveRemoval(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, module string,
 ) (isApproved bool, err error) {
@@ -202,7 +202,7 @@ func approveRemoval(
 			return err
 		}
 		if d := plan.DecisionOn(&newest, module); d == nil || !d.Time.Equal(&shown) {
-			return nil // the removal is no longer held
+			return nil // the removal is not held anymore, or is held again since a later time
 		}
 		before := newest.DeepCopy()
 		if !plan.Approve(&newest, module) {

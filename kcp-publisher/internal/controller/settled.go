@@ -11,9 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// settlesFor is the number of poll intervals for which a pass without pending work stays settled, which means that
-// passes with the same input are skipped. After that time, a full pass runs even if nothing changed, because bundles
-// and certificates must be renewed, and the registry and the components must be checked again.
+// A pass without pending work stays settled for settlesFor poll intervals: passes with the same input are skipped.
+// After that time, a full pass runs even if nothing changed, because bundles and certificates must be renewed, and the
+// registry and the components must be checked again.
 //
 // With notifications, a poll interval can be minutes long. A pass therefore stays settled for at most settlesAtMost, or
 // for one poll interval if that is longer.

@@ -38,7 +38,7 @@ func RootEnds(at, now time.Time) *Cause {
 }
 
 // certificatesEnd returns a message that lists reporting runtimes whose agent certificates have expired or expire soon,
-// or "". It includes runtimes for which another problem is reported first.
+// or "". It includes runtimes that are listed with another problem.
 func certificatesEnd(in Input) string {
 	var names []string
 	all := 0

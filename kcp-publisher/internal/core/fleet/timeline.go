@@ -183,8 +183,8 @@ func addIdentity(all []Bundle, identity *bundle.BundleIdentity, observed, newest
 	return all
 }
 
-// Why returns the bundle's version changes in one line. If the bundle has none or they were not recorded, the line says
-// so.
+// Why returns the bundle's version changes in one line. It returns "no version changes" if the bundle has none, and
+// "not recorded" if they are unknown.
 func (b *Bundle) Why() string {
 	var parts []string
 	for _, c := range b.Changes {

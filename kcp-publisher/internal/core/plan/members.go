@@ -146,8 +146,8 @@ func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	return sha256.Sum256(text)
 }
 
-// Tracks returns the runtimes that follow each track, with the state of the track's module. For a track for which
-// atRest returns true, the result contains no runtimes. atRest can be nil.
+// Tracks returns the runtimes that follow each track, with the state of the track's module. A track at rest has no
+// runtimes in the result. If atRest is nil, no track is at rest.
 func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
 	tracks := map[rollout.Track]*rollout.Followers{}
 	// Members that follow the same modules share one Follows slice, so Tracks computes its tracks only once.
@@ -180,8 +180,8 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 	return found
 }
 
-// tracksOf returns the Followers of each track in follows, and adds new tracks to the map tracks. The Followers are nil
-// for a track for which atRest returns true.
+// tracksOf returns the Followers of each track in follows, and adds new tracks to the map tracks. The Followers of a
+// track at rest are nil.
 func tracksOf(
 	follows []resolve.Follow, tracks map[rollout.Track]*rollout.Followers, atRest func(rollout.Track, string) bool,
 ) []*rollout.Followers {

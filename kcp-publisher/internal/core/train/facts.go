@@ -57,9 +57,9 @@ func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 			continue
 		}
 		switch {
-		case m.State == v1beta2.StateError && m.Version == c.Version:
-			c.Failed++
-		case m.State == v1beta2.StateError && isCurrent && !m.Maintenance: // the runtime cannot apply the version
+		// If the report is about the newest bundle, an error in another version means that the runtime cannot apply
+		// this version.
+		case m.State == v1beta2.StateError && (m.Version == c.Version || isCurrent && !m.Maintenance):
 			c.Failed++
 		case m.Version == c.Version && m.State == v1beta2.StateReady &&
 			meta.IsStatusConditionTrue(kyma.Status.Conditions, v1beta2.ConditionReporting):
