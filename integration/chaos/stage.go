@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/loopback"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -220,7 +220,7 @@ func policy() *v1alpha1.RolloutPolicy {
 }
 
 func (s *stage) addPublisher(i int) error {
-	metrics, err := freeAddress()
+	metrics, err := loopback.Address()
 	if err != nil {
 		return err
 	}
@@ -246,14 +246,6 @@ func (s *stage) employ(id string, p *program) error {
 	var err error
 	p.runs, err = p.start()
 	return err
-}
-
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 func newKyma(id string) *v1beta2.Kyma {
@@ -300,7 +292,7 @@ func (s *stage) addReal(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	metrics, err := freeAddress()
+	metrics, err := loopback.Address()
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/assets"
 	"github.com/kyma-pull/kyma-pull/hack/lender"
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
+	"github.com/kyma-pull/kyma-pull/integration/loopback"
 )
 
 // server contains the programs of a cluster that run as children of this process.
@@ -127,15 +130,29 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 		ControlPlaneStartTimeout: 3 * time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,
 	}
+	// Envtest's own addresses are ports of 127.0.0.1, which another program can take while a server is paused.
+	var addresses [2]string
+	for i := range addresses {
+		var err error
+		if addresses[i], err = loopback.Address(); err != nil {
+			return nil, nil, err
+		}
+	}
 	log, err := os.Create(filepath.Join(dir, "kube-apiserver.log"))
 	if err != nil {
 		return nil, nil, err
 	}
 	api := env.ControlPlane.GetAPIServer()
 	api.Path, api.Out, api.Err = found.KubeAPIServer, log, log
+	if api.SecureServing.Address, api.SecureServing.Port, err = net.SplitHostPort(addresses[0]); err != nil {
+		return nil, nil, errors.Join(err, log.Close())
+	}
 	// By default, envtest would create a new CA at each start, and clients would not trust a resumed API server.
 	api.CertDir = filepath.Join(dir, "certificates")
-	etcd := &envtest.Etcd{Path: found.Etcd, DataDir: filepath.Join(dir, "etcd")}
+	etcd := &envtest.Etcd{
+		Path: found.Etcd, DataDir: filepath.Join(dir, "etcd"),
+		URL: &url.URL{Scheme: "http", Host: addresses[1]},
+	}
 	for _, folder := range []string{api.CertDir, etcd.DataDir} {
 		if err := os.Mkdir(folder, 0o700); err != nil {
 			return nil, nil, errors.Join(err, log.Close())

@@ -3,10 +3,10 @@ package fleet
 import (
 	"crypto/rand"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 
+	"github.com/kyma-pull/kyma-pull/integration/loopback"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
@@ -24,12 +24,8 @@ type Notifications struct {
 func NewNotifications() (*Notifications, error) {
 	n := &Notifications{Token: rand.Text()}
 	for _, address := range []*string{&n.Receiver, &n.Agents} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		*address = listener.Addr().String()
-		if err := listener.Close(); err != nil {
+		var err error
+		if *address, err = loopback.Address(); err != nil {
 			return nil, err
 		}
 	}

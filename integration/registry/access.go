@@ -31,7 +31,11 @@ func WriteUsers(path string, users map[string]string) error {
 }
 
 func (r *Registry) makeCertificate() error {
-	certificate, key, err := NewCertificate(net.IPv4(127, 0, 0, 1))
+	host, _, err := net.SplitHostPort(r.address)
+	if err != nil {
+		return err
+	}
+	certificate, key, err := NewCertificate(net.ParseIP(host))
 	if err != nil {
 		return err
 	}

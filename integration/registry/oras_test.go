@@ -139,11 +139,7 @@ func TestRestartedRegistryKeepsItsPortAndFolder(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var port int
-	if _, err := fmt.Sscanf(first.Host(), "127.0.0.1:%d", &port); err != nil {
-		t.Fatal(err)
-	}
-	second, err := Start(t.Context(), Options{Dir: dir, Port: port})
+	second, err := Start(t.Context(), Options{Dir: dir, Address: first.Host()})
 	if err != nil {
 		t.Fatal(err)
 	}

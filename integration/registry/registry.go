@@ -17,7 +17,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -27,14 +26,16 @@ import (
 	"github.com/distribution/distribution/v3/registry/handlers"
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem" // registers the storage driver
 	"github.com/sirupsen/logrus"
+
+	"github.com/kyma-pull/kyma-pull/integration/loopback"
 )
 
 // Options describe a registry.
 type Options struct {
 	// Dir is the folder for the data. If it is empty, Start creates a folder and Close removes it.
 	Dir string
-	// Port is the port on the loopback address; 0 selects a free port.
-	Port int
+	// Address is the HOST:PORT to listen on, with an IP as host. The default is a free loopback address.
+	Address string
 	// TLS serves HTTPS with a certificate of a CA that Start creates (CA).
 	TLS bool
 	// Users maps user names to passwords. Nil allows anonymous access.
@@ -85,13 +86,28 @@ func Start(ctx context.Context, options Options) (*Registry, error) {
 	if err := r.configure(ctx, options); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(options.Port)))
+	listener, err := r.listen(ctx, options.Address)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for the registry: %w", err), r.Close())
 	}
 	r.address = listener.Addr().String()
+	if options.TLS {
+		if err := r.makeCertificate(); err != nil {
+			return nil, errors.Join(err, listener.Close(), r.Close())
+		}
+	}
 	r.serve(listener)
 	return r, nil
+}
+
+func (r *Registry) listen(ctx context.Context, address string) (net.Listener, error) {
+	if address == "" {
+		var err error
+		if address, err = loopback.Address(); err != nil {
+			return nil, err
+		}
+	}
+	return new(net.ListenConfig).Listen(ctx, "tcp", address)
 }
 
 func (r *Registry) configure(ctx context.Context, options Options) error {
@@ -137,11 +153,6 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 			// docs/guides/notifications.md ignores the same actions
 			Ignore: configuration.Ignore{Actions: []string{"pull", "mount", "delete"}},
 		}}
-	}
-	if options.TLS {
-		if err := r.makeCertificate(); err != nil {
-			return err
-		}
 	}
 	r.handler = handlers.NewApp(context.WithoutCancel(ctx), config)
 	return nil

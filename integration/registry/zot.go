@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/kyma-pull/kyma-pull/integration/loopback"
 )
 
 // EnvZot is the environment variable with the path of zot.
@@ -44,13 +46,11 @@ func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Z
 			return nil, fmt.Errorf("unpack zot: %w", err)
 		}
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
+	var err error
+	if z.address, err = loopback.Address(); err != nil {
 		return nil, err
 	}
-	z.address = listener.Addr().String()
-	_, port, _ := net.SplitHostPort(z.address)
-	if err = errors.Join(z.configure(configuration, port), listener.Close()); err != nil {
+	if err = z.configure(configuration); err != nil {
 		return nil, err
 	}
 	return z, z.Resume(ctx)
@@ -71,7 +71,7 @@ func StartCollectingZot(ctx context.Context, dir, packed string, age time.Durati
 	return StartZot(ctx, dir, packed, configuration)
 }
 
-func (z *Zot) configure(configuration []byte, port string) error {
+func (z *Zot) configure(configuration []byte) error {
 	config := struct {
 		Version string         `json:"distSpecVersion"`
 		Storage map[string]any `json:"storage"`
@@ -85,7 +85,11 @@ func (z *Zot) configure(configuration []byte, port string) error {
 			return fmt.Errorf("configuration of zot: %w", err)
 		}
 	}
-	config.Storage["rootDirectory"], config.HTTP["address"], config.HTTP["port"] = z.Data(), "127.0.0.1", port
+	host, port, err := net.SplitHostPort(z.address)
+	if err != nil {
+		return err
+	}
+	config.Storage["rootDirectory"], config.HTTP["address"], config.HTTP["port"] = z.Data(), host, port
 	delete(config.HTTP, "tls")
 	data, err := json.Marshal(config)
 	if err != nil {

@@ -3,12 +3,10 @@ package scenario
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,20 +19,16 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/loopback"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// free counts the addresses that were used.
-var free atomic.Int32
-
-// freeAddress returns an address for a later listener. Each address has its own IP, because another program could use a
-// port of 127.0.0.1 in between.
+// freeAddress returns an address for a later listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.1.%d:0", free.Add(1)))
+	address, err := loopback.Address()
 	must(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	return address
 }
 
 func TestV1beta1KymaGetsABundle(t *testing.T) {

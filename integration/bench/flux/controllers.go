@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/hack/assets"
-	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
+	"github.com/kyma-pull/kyma-pull/integration/loopback"
 )
 
 // controllers runs Flux's controllers as processes. Each controller has its own root folder with the files that it
@@ -53,7 +53,7 @@ func newControllers(found assets.Flux, runtime *cluster.Cluster) (*controllers, 
 			return c, err
 		}
 	}
-	if c.storage, err = process.FreeAddress(); err != nil {
+	if c.storage, err = loopback.Address(); err != nil {
 		return c, err
 	}
 	return c, runtime.WriteKubeconfig(filepath.Join(root, "kubeconfig"))

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/integration/bench/process"
+	"github.com/kyma-pull/kyma-pull/integration/loopback"
 )
 
 // options configure one run.
@@ -62,7 +63,7 @@ func run(ctx context.Context, o options) error {
 	}
 	if o.Profiles != "" {
 		var err error
-		if o.profilesAddress, err = process.FreeAddress(); err != nil {
+		if o.profilesAddress, err = loopback.Address(); err != nil {
 			return err
 		}
 		if err := os.MkdirAll(o.Profiles, 0o755); err != nil {

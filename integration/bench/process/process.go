@@ -5,7 +5,6 @@ package process
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -164,13 +163,4 @@ func LoadAverage() string {
 	}
 	load, _, _ := strings.Cut(string(data), " ")
 	return load
-}
-
-// FreeAddress returns a local address with a port that is not in use.
-func FreeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/loopback"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
@@ -155,7 +156,7 @@ func openStore(location string) (store.Store, error) {
 
 // startPublisher starts `kcp-publisher run` with its default settings. within is an optional memory limit.
 func (w *world) startPublisher(within *memoryLimit) error {
-	address, err := process.FreeAddress()
+	address, err := loopback.Address()
 	if err != nil {
 		return err
 	}
