@@ -121,6 +121,8 @@ type Problem struct {
 	// Reason is one of reason.Problems. It is empty for a remark, and if the publisher does not support reasons.
 	Reason  reason.Reason `json:"reason,omitempty"`
 	Message string        `json:"message"`
+	// Version is the channel's version that could not be resolved, or empty. Bundles do not contain it.
+	Version string `json:"-"`
 }
 
 // Catalog contains the modules that a runtime can choose from.

@@ -7,8 +7,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
@@ -16,8 +19,8 @@ import (
 )
 
 // regionalGreeter returns a module that uses its runtime's values in the chart's values and in the default CR.
-func regionalGreeter() sample.Version {
-	v := sample.Greeter("1.0.0")
+func regionalGreeter(version string) sample.Version {
+	v := sample.Greeter(version)
 	v.UsesValues = "region,labels.kyma-project.io/tier"
 	for i := range v.Resources {
 		if v.Resources[i].Name == "config" {
@@ -70,7 +73,7 @@ func untilGreeting(t *testing.T, r *fleet.Runtime, want string) {
 func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
-	offer(t, f, regionalGreeter())
+	offer(t, f, regionalGreeter("1.0.0"))
 	eu, err := f.AddRuntime(ctx, "eu", "regular", "greeter", "mailer")
 	must(t, err)
 	us, err := f.AddRuntime(ctx, "us", "regular", "greeter", "mailer")
@@ -135,4 +138,35 @@ func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
 		setValues(t, f, eu, `{"region":"eu"}`, "gold")
 		untilGreeting(t, eu, "hello from eu")
 	})
+	t.Run("undefined value does not stop a rollout", func(t *testing.T) { rolloutWithoutValue(t, f, eu, us) })
+}
+
+// rolloutWithoutValue promotes a version that uses one more value, in a wave with maxConcurrent 1. The value is not
+// defined for the first runtime of the wave.
+func rolloutWithoutValue(t *testing.T, f *fleet.Fleet, runtimes ...*fleet.Runtime) {
+	t.Helper()
+	ctx, next := t.Context(), regionalGreeter("1.1.0")
+	next.UsesValues += ",size"
+	must(t, f.Offer(ctx, next))
+	must(t, f.Police(ctx, "greeter", v1alpha1.Course{Waves: []v1alpha1.Wave{{
+		Name: "all", Percent: new(int32(100)), Deadline: metav1.Duration{Duration: time.Hour},
+		MaxConcurrent: new(intstr.FromInt32(1)), MaxDeferred: new(intstr.FromInt32(0)),
+	}}, OfflineAfter: metav1.Duration{Duration: time.Hour}}))
+	must(t, release(ctx, f, next))
+	const name = "greeter-regular-1"
+	must(t, f.UntilRollout(ctx, name, "one runtime is deferred", func(s v1alpha1.RolloutStatus) bool {
+		return s.Deferred == 1 && strings.Contains(s.Message, "value size is not defined")
+	}))
+	rollout, err := f.Rollout(ctx, name)
+	must(t, err)
+	first, second := runtimes[0], runtimes[1]
+	if strings.Contains(rollout.Status.Message, second.ID+" (") {
+		first, second = second, first
+	}
+	setValues(t, f, second, `{"region":"x","size":"1"}`, "gold")
+	must(t, second.UntilState(ctx, "greeter", "1.1.0", v1beta2.StateReady))
+	must(t, first.UntilState(ctx, "greeter", "1.0.0", v1beta2.StateError))
+	setValues(t, f, first, `{"region":"x","size":"1"}`, "gold")
+	must(t, first.UntilState(ctx, "greeter", "1.1.0", v1beta2.StateReady))
+	must(t, f.UntilRollout(ctx, name, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 }

@@ -175,8 +175,9 @@ type WaveStatus struct {
 	// Granted lists runtimes that the publisher can update but whose Kymas do not record the version yet, at most 500.
 	// +optional
 	Granted []string `json:"granted,omitempty"`
-	// Postponed lists runtimes to which the publisher could not publish for longer than offlineAfter, at most 500. They
-	// no longer count toward maxConcurrent, and are updated after the wave's other runtimes.
+	// Postponed lists runtimes to which the publisher could not publish for longer than offlineAfter, or for which it
+	// could not resolve the version, at most 500. They do not count toward maxConcurrent, and are updated after the
+	// wave's other runtimes.
 	// +optional
 	Postponed []PostponedRuntime `json:"postponed,omitempty"`
 	// Checks summarizes the results of each check of the wave, in the order of the policy. A rollback does not change

@@ -106,8 +106,9 @@ type Wave struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
-	// MaxDeferred is the maximum number of runtimes that are offline when the next wave starts: a number, or a
-	// percentage of the wave, rounded down. Defaults to 25%. The rollout waits while more runtimes are offline.
+	// MaxDeferred is the maximum number of deferred runtimes when the next wave starts: a number, or a percentage of
+	// the wave, rounded down. Defaults to 25%. A runtime is deferred if it is offline, waits for its maintenance window,
+	// or cannot get the version. The rollout waits while more runtimes are deferred.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxDeferred *intstr.IntOrString `json:"maxDeferred,omitempty"`

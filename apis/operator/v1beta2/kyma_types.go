@@ -285,6 +285,10 @@ type ModuleReasons struct {
 	// Problem is the reason why the control plane cannot resolve the module as requested.
 	// +optional
 	Problem Reason `json:"problem,omitempty"`
+	// Version is the version that the control plane cannot resolve. Unset without Problem, and for a module that does
+	// not follow a channel.
+	// +optional
+	Version string `json:"version,omitempty"`
 	// Runtime is the reason that the runtime reports for the module's state.
 	// +optional
 	Runtime Reason `json:"runtime,omitempty"`

@@ -72,12 +72,19 @@ func problemReason(p bundle.Problem) v1beta2.Reason {
 // byModule contains the reasons of modules by name.
 type byModule map[string]v1beta2.ModuleReasons
 
-func (all byModule) add(name string, runtime, problem v1beta2.Reason) {
-	if runtime != "" || problem != "" {
-		before := all[name]
-		all[name] = v1beta2.ModuleReasons{
-			Name: name, Runtime: cmp.Or(before.Runtime, runtime), Problem: cmp.Or(before.Problem, problem),
-		}
+func (all byModule) addRuntime(name string, why v1beta2.Reason) {
+	if why != "" {
+		m := all[name]
+		m.Name, m.Runtime = name, cmp.Or(m.Runtime, why)
+		all[name] = m
+	}
+}
+
+func (all byModule) addProblem(p bundle.Problem) {
+	if why := problemReason(p); why != "" {
+		m := all[p.Module]
+		m.Name, m.Problem, m.Version = p.Module, cmp.Or(m.Problem, why), cmp.Or(m.Version, p.Version)
+		all[p.Module] = m
 	}
 }
 

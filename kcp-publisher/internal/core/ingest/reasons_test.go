@@ -47,7 +47,11 @@ func TestStatusContainsReasonOfEachProblem(t *testing.T) {
 			m := &f.Report.Modules[0]
 			m.Version, m.Maintenance, m.Reason = "0.9.0", true, reason.WindowMissing
 		}, keda("WindowMissing", "")},
-		"unresolved module":        {problem("Warning", reason.ChannelMissing), keda("", "ChannelMissing")},
+		"unresolved module": {problem("Warning", reason.ChannelMissing), keda("", "ChannelMissing")},
+		"promoted version that cannot be resolved": {func(f *Facts) {
+			problem("Error", reason.ValueUndefined)(f)
+			f.Problems[0].Version = "2.0.0"
+		}, &reasons{Modules: []v1beta2.ModuleReasons{{Name: "keda", Problem: "ValueUndefined", Version: "2.0.0"}}}},
 		"problem without a reason": {problem("Error", ""), keda("", "Other")},
 		"module with a remark":     {problem("Ready", ""), nil},
 		"module in state Error with a problem": {func(f *Facts) {

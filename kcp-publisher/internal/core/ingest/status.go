@@ -340,13 +340,13 @@ func modules(
 		for _, m := range facts.Published.State.Manifests {
 			if m.Labels[v1beta2.LabelMandatoryModule] != v1beta2.True {
 				found[m.Module] = moduleStatus(m, reported[m.Module], before, facts)
-				why.add(m.Module, runtimeReason(found[m.Module], reported[m.Module]), "")
+				why.addRuntime(m.Module, runtimeReason(found[m.Module], reported[m.Module]))
 			}
 		}
 		for _, name := range facts.Published.Predicate.Removals {
 			if r, ok := reported[name]; ok {
 				found[name] = removalStatus(r, facts)
-				why.add(name, runtimeReason(found[name], r), "")
+				why.addRuntime(name, runtimeReason(found[name], r))
 			}
 		}
 	}
@@ -362,7 +362,7 @@ func modules(
 		m.Name, m.Message, m.State = problem.Module, message, worse(m.State, problem.State)
 		m.Channel = cmp.Or(m.Channel, problem.Channel)
 		found[problem.Module] = m
-		why.add(problem.Module, "", problemReason(problem))
+		why.addProblem(problem)
 	}
 	if facts.Published == nil && len(found) == 0 {
 		return before, reasons

@@ -225,7 +225,26 @@ func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) ro
 			r.Message, r.Waits = m.Message, m.Maintenance
 		}
 	}
+	r.Unresolved = unresolvedVersions(status)[module]
 	return r
+}
+
+// unresolvedVersions returns, by module, the versions that could not be resolved for a runtime.
+func unresolvedVersions(status *v1beta2.RuntimeStatus) map[string]string {
+	if status.Reasons == nil {
+		return nil
+	}
+	var all map[string]string
+	for _, m := range status.Reasons.Modules {
+		if m.Problem == "" || m.Version == "" {
+			continue
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[m.Name] = m.Version
+	}
+	return all
 }
 
 // reportedState returns the state of a module whose version was not published by a rollout. current is true if the last
@@ -267,6 +286,8 @@ type moved struct {
 	v1beta2.RuntimeStatus
 	// Reported contains the states of the modules whose version was not published by a rollout.
 	Reported map[string]v1beta2.State
+	// Unresolved contains, by module, the versions that could not be resolved.
+	Unresolved map[string]string
 }
 
 func moving(kyma *v1beta2.Kyma) moved {
@@ -274,7 +295,10 @@ func moving(kyma *v1beta2.Kyma) moved {
 	if status == nil {
 		return moved{}
 	}
-	moves := moved{RuntimeStatus: v1beta2.RuntimeStatus{Published: status.Published, Requested: status.Requested}}
+	moves := moved{
+		RuntimeStatus: v1beta2.RuntimeStatus{Published: status.Published, Requested: status.Requested},
+		Unresolved:    unresolvedVersions(status),
+	}
 	if o := kyma.Status.Runtime.Observed; o != nil {
 		moves.Observed = &v1beta2.ObservedBundle{Features: o.Features} // an upgraded agent may support checks
 	}

@@ -108,6 +108,14 @@ func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 		}, rollout.Runtime{
 			LastReport: noon, Unpublishable: true, Version: "2.0.0", Current: true, State: v1beta2.StateReady,
 		}},
+		"Promoted version cannot be resolved": {func(k *v1beta2.Kyma) {
+			k.Status.Runtime.Reasons = &v1beta2.RuntimeReasons{Modules: []v1beta2.ModuleReasons{
+				{Name: "nats", Problem: "ValueUndefined", Version: "1.0.0"},
+				{Name: "keda", Problem: "ValueUndefined", Version: "3.0.0"},
+			}}
+		}, rollout.Runtime{
+			LastReport: noon, Unresolved: "3.0.0", Version: "2.0.0", Current: true, State: v1beta2.StateReady,
+		}},
 		"Runtime never reported": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, rollout.Runtime{}},
 	} {
 		t.Run(name, func(t *testing.T) {

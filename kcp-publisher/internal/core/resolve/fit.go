@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -90,6 +91,7 @@ func (r *Result) fit(request Request) {
 		}
 		r.choose(&b, m, lasts[m.Module], fitting)
 	}
+	r.fitTried(b, fitting)
 	r.keepFitting(fitting, request)
 	r.State.Leaving = slices.DeleteFunc(r.State.Leaving, func(m bundle.Manifest) bool { return b.take(m) != nil })
 	r.fitOffers(b.modules)
@@ -118,13 +120,32 @@ func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fit
 		fitting[m.Module] = &m
 		return
 	}
-	r.State.Problems = append(r.State.Problems, bundle.Problem{
-		Module: m.Module, Channel: m.Channel, State: v1beta2.StateError, Reason: reason.BundleLimit,
-		Message: fmt.Sprintf("module %s: %v", m.Module, err),
-	})
+	r.addLimit(m, err)
 	if last != nil && b.take(*last) == nil {
 		fitting[m.Module] = last
 	}
+}
+
+// fitTried adds a Problem for each tried manifest that would not fit into the bundle.
+func (r *Result) fitTried(b budget, fitting map[string]*bundle.Manifest) {
+	for _, m := range r.tried {
+		with := b
+		with.modules = maps.Clone(b.modules)
+		if reserved := fitting[m.Module]; reserved != nil {
+			with.giveBack(*reserved)
+		}
+		if err := with.take(m); err != nil {
+			r.addLimit(m, err)
+		}
+	}
+}
+
+// addLimit adds the Problem of a manifest that does not fit into the bundle.
+func (r *Result) addLimit(m bundle.Manifest, err error) {
+	r.State.Problems = append(r.State.Problems, bundle.Problem{
+		Module: m.Module, Channel: m.Channel, State: v1beta2.StateError, Reason: reason.BundleLimit,
+		Message: fmt.Sprintf("module %s: %v", m.Module, err), Version: m.Version,
+	})
 }
 
 // keepFitting replaces each manifest with its module's manifest in the map fitting. It drops modules that the map does

@@ -46,8 +46,13 @@ func (w *requested) lookup(request Request, snapshot *catalog.Snapshot, channel 
 	gate, gated := request.Gates[rollout.Track{Module: w.module.Name, Channel: channel}]
 	if !gated {
 		w.choice, w.err = snapshot.Lookup(w.module.Name, channel, request.Labels)
+		w.version = snapshot.Channel(w.module.Name, channel)
 		return
 	}
-	w.gate = gate
+	w.gate, w.version = gate, gate.Version
 	w.choice, w.err = snapshot.At(w.module.Name, channel, gate.Version, request.Labels)
+	if gate.Try != "" {
+		w.tried = &requested{module: w.module, gate: rollout.Decision{Version: gate.Try}, version: gate.Try}
+		w.tried.choice, w.tried.err = snapshot.At(w.module.Name, channel, gate.Try, request.Labels)
+	}
 }

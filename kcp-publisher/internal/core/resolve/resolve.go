@@ -118,6 +118,8 @@ type Result struct {
 	Remarks []bundle.Problem
 	// Unsupported are the features that modules require but the runtime's agent does not support, sorted.
 	Unsupported []bundle.Feature
+	// tried are the manifests of versions that are only resolved to find out whether the runtime can have them.
+	tried []bundle.Manifest
 }
 
 // crds are the names of the CRDs that the agent needs to apply a desired state.
@@ -132,6 +134,10 @@ type requested struct {
 	choice catalog.Choice
 	err    error
 	gate   rollout.Decision
+	// version is the channel's version, or the version that a rollout allows. It is empty for other modules.
+	version string
+	// tried is the module in the version gate.Try, or nil if no version is tried.
+	tried *requested
 	// floor is the lowest version that needs no rollback. Empty means no limit.
 	floor string
 	// kept is the catalog's choice for the version in floor. It is only set if choice has an older version and the last
@@ -175,6 +181,9 @@ func requestedModules(request Request, snapshot *catalog.Snapshot) []requested {
 	all = addHeldRemovals(inherit(all, request, snapshot), request)
 	for i := range all {
 		all[i].keep(request, snapshot.ProvidedBy(all[i].module.ControllerName))
+		if all[i].tried != nil {
+			all[i].tried.keep(request, snapshot.ProvidedBy(all[i].module.ControllerName))
+		}
 	}
 	slices.SortFunc(all, func(a, b requested) int { return cmp.Compare(a.module.Name, b.module.Name) })
 	return all
@@ -227,6 +236,9 @@ func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 		}
 		if w.kept != nil {
 			needs = append(needs, need(*w.kept))
+		}
+		if w.tried != nil && w.tried.err == nil {
+			needs = append(needs, need(w.tried.choice))
 		}
 	}
 	return needs
@@ -302,14 +314,14 @@ func (r *Result) add(w requested, request Request, contents map[Ref]Content) {
 	if shall {
 		r.Asked = append(r.Asked, w.module.Name)
 	}
-	manifest, problem := decide(w, request.ControlPlane, lastManifest(request.Last, w.module.Name), contents)
-	if missing := request.unsupportedFeatures(manifest); len(missing) > 0 {
-		r.recordOmitted(missing)
-		manifest, problem = request.supportedManifest(lastManifest(request.Last, w.module.Name)),
-			outdated(w.module.Name, missing)
-	} else if err := bundle.UndefinedValues(w.module.Name, request.undefinedValues(manifest)); err != nil {
-		last := request.supportedManifest(lastManifest(request.Last, w.module.Name))
-		manifest, problem = last, failure(reason.Of(err), "%v", err)
+	manifest, problem := r.usable(w, request, contents)
+	if w.tried != nil {
+		switch tried, cause := r.usable(*w.tried, request, contents); {
+		case cause != nil:
+			problem = cause
+		case tried != nil:
+			r.tried = append(r.tried, *tried)
+		}
 	}
 	manifest = request.withChecks(manifest, w.gate)
 	switch {
@@ -342,6 +354,24 @@ func (r *Result) add(w requested, request Request, contents map[Ref]Content) {
 	*list = append(*list, bundle.Problem{
 		Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: w.gate.Held,
 	})
+}
+
+// usable returns a manifest of a module that the runtime can use, and a problem if it does not match the request.
+func (r *Result) usable(
+	w requested, request Request, contents map[Ref]Content,
+) (*bundle.Manifest, *bundle.Problem) {
+	last := lastManifest(request.Last, w.module.Name)
+	manifest, problem := decide(w, request.ControlPlane, last, contents)
+	if missing := request.unsupportedFeatures(manifest); len(missing) > 0 {
+		r.recordOmitted(missing)
+		manifest, problem = request.supportedManifest(last), outdated(w.module.Name, missing)
+	} else if err := bundle.UndefinedValues(w.module.Name, request.undefinedValues(manifest)); err != nil {
+		manifest, problem = request.supportedManifest(last), failure(reason.Of(err), "%v", err)
+	}
+	if problem != nil {
+		problem.Version = w.version
+	}
+	return manifest, problem
 }
 
 // offers returns all modules, in each of their channels, from which a runtime with autonomy can choose.

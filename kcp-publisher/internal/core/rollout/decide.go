@@ -34,8 +34,12 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 			}
 		default:
 			decisions[i] = Decision{Version: Keep(p.spec.From, r.Version), Held: held[m.wave+1]}
-			if m.state == outdated && p.active() {
+			switch {
+			case !p.active():
+			case m.state == outdated:
 				decisions[i].Held += ": waiting for an agent that supports checks"
+			case m.state == unresolved:
+				decisions[i].Try = p.spec.To
 			}
 		}
 		// The bundle must repeat the rollback until the runtime has applied it.

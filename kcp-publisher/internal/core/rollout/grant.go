@@ -92,8 +92,8 @@ func (s slots) status() []fleet.PostponedRuntime {
 }
 
 // keepSlots grants the version again to runtimes of the previous grant that have not received it yet. granted contains
-// the ids of these runtimes. keepSlots postpones runtimes to which no bundle could be published for longer than
-// offlineAfter.
+// the ids of these runtimes. keepSlots postpones runtimes for which the version cannot be resolved, and runtimes to
+// which no bundle could be published for longer than offlineAfter.
 func (p *plan) keepSlots(number int, granted []string, postponed []fleet.PostponedRuntime, runtimes []Runtime) slots {
 	kept := slots{postponed: map[string]metav1.Time{}}
 	if len(granted)+len(postponed) == 0 {
@@ -109,13 +109,14 @@ func (p *plan) keepSlots(number int, granted []string, postponed []fleet.Postpon
 	}
 	for r := range p.members {
 		m, id := &p.members[r], runtimes[r].ID
-		if m.wave != number || m.state != waiting && m.state != silent {
+		if m.wave != number || m.state != waiting && m.state != silent && m.state != unresolved {
 			continue
 		}
 		if since, is := earlier[id]; is {
 			kept.postponed[id] = since
 		}
-		if had[id] && p.isStuck(&runtimes[r]) && len(kept.postponed) < maxGranted {
+		stuck := m.state == unresolved || p.isStuck(&runtimes[r])
+		if had[id] && stuck && len(kept.postponed) < maxGranted {
 			kept.postponed[id] = p.stamp()
 			had[id] = false
 		}

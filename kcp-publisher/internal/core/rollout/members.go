@@ -21,6 +21,7 @@ const (
 	silent                        // the runtime does not have the version yet, and is silent or cannot get a bundle
 	inFlight                      // the runtime has the version and has not reported whether it works
 	outdated                      // the runtime does not have the version yet, and its agent does not support checks
+	unresolved                    // the runtime does not have the version yet, and the version cannot be resolved for it
 	measuring                     // the module is ready in the version, but not all checks are Passed
 	updated                       // the runtime reported the module as ready with exactly the published bundle
 	failed                        // the runtime reported a failure, or that the module is not ready after the deadline
@@ -89,6 +90,9 @@ func (p *plan) classify(runtimes []Runtime) {
 		case failed:
 			w.failed++
 			w.addFailedCheck(&runtimes[i], p.failedCheck(m, &runtimes[i]))
+		case unresolved:
+			w.deferred++
+			w.addUnresolved(&runtimes[i])
 		case silent, deferred:
 			w.deferred++
 		}
@@ -153,6 +157,8 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 		m.works = p.worksIn(m, r)
 	case quiet, r.Unpublishable:
 		m.touched, m.state = false, silent
+	case r.Unresolved == p.spec.To:
+		m.touched, m.state = false, unresolved
 	case p.waitsForAgent(m, r):
 		m.touched, m.state = false, outdated
 	default:

@@ -97,7 +97,7 @@ func (w *world) live() {
 	}
 	for _, m := range w.machines {
 		m.online, m.mood, m.refuses = true, v1beta2.StateReady, false
-		m.result, m.old = v1beta2.CheckPassed, false
+		m.result, m.old, m.broken = v1beta2.CheckPassed, false, ""
 	}
 	// The last rollout may have just started. From now on, operators only resume and approve it.
 	for range 60 {
@@ -130,7 +130,11 @@ func (w *world) live() {
 // stir performs random events for one minute.
 func (w *world) stir() {
 	for _, m := range w.machines {
-		switch w.random.IntN(20) {
+		switch w.random.IntN(22) {
+		case 20, 21:
+			if m.broken = ""; w.wild && w.chance(50) {
+				m.broken = w.channel
+			}
 		case 14:
 			m.result = v1beta2.CheckFailed
 		case 15:
@@ -310,7 +314,8 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 		concerned++
 		w.checkChecks(r, wave, m, has)
 		unread := !m.polled && w.now.Sub(w.began) <= r.Spec.OfflineAfter.Duration
-		failed := facts[i].Current && facts[i].State == v1beta2.StateError
+		failed := facts[i].Current && facts[i].State == v1beta2.StateError ||
+			p.failedCheck(&p.members[i], &facts[i]) != nil
 		if given := facts[i].Given; unread && given != nil && given.Rollout == r.Name && given.Ready &&
 			has == r.Spec.To && !failed {
 			w.fail("%s: wave %d is proven before the report of %s was read", r.Name, wave, m.id)

@@ -36,6 +36,9 @@ type Runtime struct {
 	// earliest possible time of the first failure.
 	Unpublishable      bool
 	UnpublishableSince time.Time
+	// Unresolved is the promoted version that the publisher could not resolve for the runtime, or empty. Message then
+	// contains the problem.
+	Unresolved string
 	// Version is the module's version in the newest published bundle. It is empty if the bundle does not contain the
 	// module.
 	Version string
@@ -43,7 +46,7 @@ type Runtime struct {
 	Given *v1beta2.GivenVersion
 	// Current is true if the last report contains the digest of the newest bundle, is for the same generation of the
 	// runtime's Kyma, and lists the module in Version. State and Message are the module's state and message in that
-	// report, and are only valid if Current is true.
+	// report. They are only valid if Current is true, except for Message with Unresolved.
 	Current bool
 	State   v1beta2.State
 	Message string
@@ -76,6 +79,9 @@ type Decision struct {
 	// Held is the reason why the runtime cannot have the promoted version, or empty. The progress of a wave does not
 	// change the text.
 	Held string
+	// Try is the promoted version if it could not be resolved for the runtime. The publisher resolves it in addition to
+	// Version to find out whether the runtime can have it later. Otherwise, Try is empty.
+	Try string
 	// Checks is the number of the wave whose checks the runtime gets with Version, counted from 1. If it is 0, the
 	// runtime keeps its current checks for the version.
 	Checks int

@@ -124,6 +124,8 @@ type wave struct {
 	measuring, outdated, overdue int
 	// broken lists the runtimes with failed checks.
 	broken []brokenCheck
+	// unresolved describes the runtimes for which the version cannot be resolved. They are part of deferred.
+	unresolved []string
 	// reachable are the indexes of the runtimes that wait for the version and are not silent.
 	reachable []int
 
@@ -284,8 +286,8 @@ func (w *wave) unready() string {
 	case w.updated+w.measuring < need:
 		return fmt.Sprintf("%d of %d runtimes are updated, %d are required", w.updated, w.total, need)
 	case w.deferred > w.maxDeferred:
-		return fmt.Sprintf("%d of %d runtimes are offline or wait for their maintenance window, maxDeferred allows %d",
-			w.deferred, w.total, w.maxDeferred)
+		return fmt.Sprintf("%d of %d runtimes are offline, wait for their maintenance window or cannot get the version, "+
+			"maxDeferred allows %d", w.deferred, w.total, w.maxDeferred)
 	}
 	return ""
 }
@@ -304,10 +306,19 @@ func (p *plan) soakedAt(number int, ready time.Time) time.Time {
 }
 
 func (w *wave) progressMessage(unready string, soaking bool) string {
+	text := unready
 	if unready == "" && soaking {
-		return "soaking before the next wave starts"
+		text = "soaking before the next wave starts"
 	}
-	return unready
+	if len(w.unresolved) > 0 {
+		text += "; the version cannot be resolved for " + listed(w.unresolved)
+	}
+	return text
+}
+
+// addUnresolved records a runtime for which the version cannot be resolved.
+func (w *wave) addUnresolved(r *Runtime) {
+	w.unresolved = append(w.unresolved, r.ID+" ("+bundle.Bounded(r.Message, maxReasonBytes)+")")
 }
 
 // unreadMessage returns a message about reports that this publisher must read before the wave is proven, or empty if it

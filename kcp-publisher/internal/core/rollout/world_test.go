@@ -45,6 +45,9 @@ type machine struct {
 	// In the registry: refuses is true if the registry refuses bundles for this runtime.
 	refuses      bool
 	refusedSince time.Time
+	// broken is the version that the publisher cannot resolve for the runtime, or empty. unresolved is the version that
+	// the Kyma's status records.
+	broken, unresolved string
 	// Actual events, for comparison: the rollout that published the version, and the versions that were ready.
 	givenBy string
 	bundles map[int]string // rollout and version by digest
@@ -68,6 +71,7 @@ func (w *world) fact(m *machine) Runtime {
 	}
 	r.LacksChecks = m.old
 	r.Unpublishable, r.UnpublishableSince = m.refuses, m.refusedSince
+	r.Unresolved = m.unresolved
 	if !m.polled {
 		r.LastReport, r.LatestUnrecorded = m.noted, w.began
 	}
@@ -174,8 +178,13 @@ func (w *world) publish(m *machine) {
 	}
 	gate := w.gates[keda]
 	d := gate.Decide(m.id, m.known.Versions[keda.Module])
+	m.unresolved = ""
+	if m.broken != "" && (d.Version == m.broken || d.Try == m.broken) && m.version != m.broken {
+		m.unresolved = m.broken
+	}
 	switch {
 	case d.Version == m.version:
+	case m.broken != "" && d.Version == m.broken: // the runtime keeps its version
 	case m.version == "":
 		if newest := Newest(w.rollouts); newest != nil && !w.shown(d.Version) &&
 			(Finished(newest.Status.State) || newest.Status.State == fleet.RolloutWaiting) {

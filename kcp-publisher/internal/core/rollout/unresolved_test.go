@@ -1,0 +1,85 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// TestUnresolvedRuntimeReleasesItsSlot runs a wave of three runtimes with maxConcurrent 1. The promoted version cannot
+// be resolved for the first runtime.
+func TestUnresolvedRuntimeReleasesItsSlot(t *testing.T) {
+	spec := twoWaves()
+	spec.Waves = spec.Waves[1:]
+	spec.Waves[0].MaxConcurrent, spec.Waves[0].MaxDeferred = new(intstr.FromInt32(1)), new(intstr.FromInt32(0))
+	runtimes := make([]Runtime, 3)
+	for i := range runtimes {
+		runtimes[i] = at(fmt.Sprint("r-", i), "prod", "1.0.0")
+	}
+	now, status := noon, fleet.RolloutStatus{}
+	poll := func() (granted []int, tried string) {
+		now = now.Add(2 * time.Minute)
+		for i := range runtimes {
+			runtimes[i].LastReport = now
+		}
+		step := Plan(first, spec, status, runtimes, Situation{Channel: "2.0.0", Now: now})
+		status = step.Status
+		for i, d := range step.Decisions {
+			if d.Version == "2.0.0" && runtimes[i].Version != "2.0.0" {
+				granted = append(granted, i)
+			}
+			if d.Try != "" {
+				tried += runtimes[i].ID + "=" + d.Try
+			}
+		}
+		return granted, tried
+	}
+	install := func(i int) {
+		runtimes[i] = grantedAgo(runtimes[i], 0)
+		runtimes[i].Given.Time = metav1.NewTime(now)
+	}
+	begun, _ := poll()
+	if len(begun) != 1 {
+		t.Fatalf("at the start: got granted runtimes %v, want one", begun)
+	}
+	broken := &runtimes[begun[0]]
+	broken.Unresolved, broken.Message = "2.0.0", "module keda: value region is not defined"
+	if got, tried := poll(); len(got) > 0 || tried != broken.ID+"=2.0.0" {
+		t.Fatalf("unresolved: got granted runtimes %v and tried versions %q", got, tried)
+	}
+	for range 2 {
+		got, _ := poll()
+		if len(got) != 1 || got[0] == begun[0] {
+			t.Fatalf("after the slot was released: got granted runtimes %v, want one other runtime", got)
+		}
+		install(got[0])
+	}
+	if _, tried := poll(); status.State != fleet.RolloutProgressing || tried == "" ||
+		!strings.Contains(status.Message, broken.ID+" (module keda: value region is not defined)") {
+		t.Errorf("got rollout state %s, message %q, tried versions %q", status.State, status.Message, tried)
+	}
+	broken.Unresolved, broken.Message = "", ""
+	if got, tried := poll(); !slices.Equal(got, begun) || tried != "" {
+		t.Fatalf("resolved again: got granted runtimes %v and tried versions %q, want %v", got, tried, begun)
+	}
+	install(begun[0])
+	if poll(); status.State != fleet.RolloutSucceeded {
+		t.Errorf("got rollout state %s: %s, want %s", status.State, status.Message, fleet.RolloutSucceeded)
+	}
+}
+
+func TestProblemOfAnotherVersionDoesNotDeferARuntime(t *testing.T) {
+	r := at("r", "dev", "1.0.0")
+	r.Unresolved = "1.0.0"
+	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{r}, Situation{Channel: "2.0.0", Now: noon})
+	if d := step.Decisions[0]; d.Version != "2.0.0" || d.Try != "" {
+		t.Errorf("got decision %+v, want version 2.0.0", d)
+	}
+}
