@@ -1,16 +1,20 @@
 package bundle
 
 import (
+	"slices"
+
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
 // CheckVersions refuses a bundle that downgrades a module, unless the bundle's statement lists this rollback. A
-// publisher that was deceived or lost its data must not return a fleet to versions with known faults. The error is a
-// *refusal.Error.
+// publisher that was deceived or lost its data must not return a fleet to versions with known faults. A bundle with
+// autonomy can contain an older version if it also offers the installed version: the module then keeps its version. The
+// error is a *refusal.Error.
 func (t Trust) CheckVersions(b Bundle) error {
 	for _, m := range b.State.Manifests {
 		has := t.Installed[m.Module]
-		if !Older(m.Version, has) || b.Statement.Predicate.AllowsRollback(m.Module, has, m.Version) {
+		if !Older(m.Version, has) || b.Statement.Predicate.AllowsRollback(m.Module, has, m.Version) ||
+			b.Autonomous() && b.Offer(m.Module, has) != nil {
 			continue
 		}
 		return refusal.New(refusal.Downgrade,
@@ -19,4 +23,19 @@ func (t Trust) CheckVersions(b Bundle) error {
 			m.Module, has, m.Version)
 	}
 	return nil
+}
+
+// Autonomous reports whether the runtime can choose modules among the bundle's offers. It cannot do so during a
+// takeover, because offers do not contain inherited objects or installed versions.
+func (b Bundle) Autonomous() bool {
+	return b.State.Settings.Autonomy == AutonomyCatalog && !b.Statement.Predicate.Deleting && b.State.Takeover == ""
+}
+
+// Offer returns the bundle's offer of a module in a version, or nil if the bundle does not contain it.
+func (b Bundle) Offer(module, version string) *Manifest {
+	i := slices.IndexFunc(b.State.Offers, func(m Manifest) bool { return m.Module == module && m.Version == version })
+	if i < 0 {
+		return nil
+	}
+	return &b.State.Offers[i]
 }

@@ -41,6 +41,35 @@ func TestDowngradeRequiresARollbackInTheStatement(t *testing.T) {
 			t.Errorf("%s: got error %v, want refused: %t", name, err, c.refused)
 		}
 	}
+	for name, c := range map[string]struct {
+		autonomy string
+		offers   []string
+		change   func(*Bundle)
+		refused  bool
+	}{
+		"installed version is offered":                  {AutonomyCatalog, []string{"1.7.0", "1.8.0"}, nil, false},
+		"installed version is not offered":              {AutonomyCatalog, []string{"1.7.0", "1.9.0"}, nil, true},
+		"installed version is offered without autonomy": {"", []string{"1.8.0"}, nil, true},
+		"installed version is offered, Kyma is deleted": {AutonomyCatalog, []string{"1.8.0"}, func(b *Bundle) {
+			b.Statement.Predicate.Deleting = true
+		}, true},
+		"installed version is offered in a takeover": {AutonomyCatalog, []string{"1.8.0"}, func(b *Bundle) {
+			b.State.Takeover = TakeoverAdopt
+		}, true},
+	} {
+		b := Bundle{State: DesiredState{Manifests: []Manifest{{Module: "keda", Version: "1.7.0"}}}}
+		b.State.Settings.Autonomy = c.autonomy
+		for _, version := range c.offers {
+			b.State.Offers = append(b.State.Offers, Manifest{Module: "keda", Version: version})
+		}
+		if c.change != nil {
+			c.change(&b)
+		}
+		err := Trust{Installed: map[string]string{"keda": "1.8.0"}}.CheckVersions(b)
+		if refused := refusal.Of(err) != nil; refused != c.refused {
+			t.Errorf("%s: got error %v, want refused: %t", name, err, c.refused)
+		}
+	}
 	b := Bundle{State: DesiredState{Manifests: []Manifest{{Module: "keda", Version: "1.7.0"}}}}
 	if err := (Trust{}).CheckVersions(b); err != nil {
 		t.Errorf("without installed versions: got error %v, want no error", err)

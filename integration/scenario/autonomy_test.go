@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -156,6 +157,18 @@ func TestAutonomousRuntimeNeverDowngradesModules(t *testing.T) {
 	untilMessage("the runtime reports that scaler keeps its version", "scaler", "1.8.0",
 		"stays at version 1.8.0: the last accepted bundle has 1.7.0, which is older", runtime)
 	notDowngraded("after the change to channel regular")
+
+	// The control plane did not receive a report about version 1.8.0 yet, so its next bundle has version 1.7.0.
+	current, err := r.Desired(ctx)
+	must(t, err)
+	next := composed(t, f, r, documentsOf(t, f, r, bundle.Blob(current)), publisherKey(t, f), func(*bundle.Predicate) {})
+	must(t, r.Put(ctx, next))
+	sequence := predicateOf(t, f, r, next).Sequence
+	until(t, 60*time.Second, "the agent accepts a bundle with the older version", func() (bool, string) {
+		statement, err := inForce(t, r)
+		return err == nil && statement.Predicate.Sequence == sequence, fmt.Sprint(err, statement.Predicate.Sequence)
+	})
+	notDowngraded("after a newer bundle with the older version")
 
 	replaceKyma(t, r, v1beta2.KymaSpec{Channel: "regular", Modules: modules("mailer", "scaler")})
 	untilMessage("the request of the replaced Kyma takes effect", "mailer", "1.0.0", "", runtime)

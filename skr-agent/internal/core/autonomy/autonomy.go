@@ -29,8 +29,7 @@ type Followed struct {
 // so during a takeover, because offers do not contain inherited objects or installed versions. If kyma is nil or is
 // being deleted, the request is unknown, and Follow neither adds nor removes modules.
 func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Followed {
-	if b == nil || b.State.Settings.Autonomy != bundle.AutonomyCatalog || b.Statement.Predicate.Deleting ||
-		b.State.Takeover != "" {
+	if b == nil || !b.Autonomous() {
 		return Followed{Bundle: b}
 	}
 	if kyma == nil || !kyma.DeletionTimestamp.IsZero() {
@@ -209,16 +208,11 @@ func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string 
 		case !known:
 			versions[module] = version
 		case bundle.Older(published, version) && !b.Statement.Predicate.AllowsRollback(module, version, published) &&
-			offered(b, module, version) != nil:
+			b.Offer(module, version) != nil:
 			versions[module] = version
 		}
 	}
 	return versions
-}
-
-// offered returns the offer of a module with a version, nil for none.
-func offered(b *bundle.Bundle, module, version string) *bundle.Manifest {
-	return find(b.State.Offers, func(m bundle.Manifest) bool { return m.Module == module && m.Version == version })
 }
 
 // current returns the manifest of an installed module: the published manifest, or the offer of the installed version.
@@ -227,7 +221,7 @@ func current(b *bundle.Bundle, module string, published *bundle.Manifest, versio
 	if published != nil && published.Version == versions[module] {
 		return published
 	}
-	if chosen := offered(b, module, versions[module]); chosen != nil {
+	if chosen := b.Offer(module, versions[module]); chosen != nil {
 		return chosen
 	}
 	return published
