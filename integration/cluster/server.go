@@ -144,7 +144,7 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 	}
 	api := env.ControlPlane.GetAPIServer()
 	api.Path, api.Out, api.Err = found.KubeAPIServer, log, log
-	if api.SecureServing.Address, api.SecureServing.Port, err = net.SplitHostPort(addresses[0]); err != nil {
+	if api.Address, api.Port, err = net.SplitHostPort(addresses[0]); err != nil {
 		return nil, nil, errors.Join(err, log.Close())
 	}
 	// By default, envtest would create a new CA at each start, and clients would not trust a resumed API server.

@@ -7,8 +7,8 @@ import (
 	"net"
 )
 
-// Host returns a random loopback IP, so that its ports are free. A free port of 127.0.0.1 could become the local port of
-// another program's connection before a listener uses it. On systems that have only 127.0.0.1, Host returns 127.0.0.1.
+// Host returns a random loopback IP, so that its ports are free. A free port of 127.0.0.1 can become the local port of
+// another program's connection before a listener uses it. If the system has only 127.0.0.1, Host returns that address.
 func Host() (string, error) {
 	part := make([]byte, 3)
 	_, _ = rand.Read(part) // never fails
