@@ -1,5 +1,5 @@
-// Package pristine resets the API server of a test to its state before the test. A reset takes a fifth of a second,
-// while a start takes seconds of CPU time.
+// Package pristine resets the API server of a test to its state before the test. A reset takes a fifth of a second, and
+// two seconds after a test with webhooks or admission policies. A start takes seconds of CPU time.
 //
 // The package writes directly to etcd, and the API server handles these writes like the writes of another API server.
 // Finalizers and terminating namespaces therefore do not block a reset. A reset does not change state outside etcd,
@@ -39,14 +39,9 @@ const (
 var (
 	// restless lists the key prefixes of objects that the API server itself updates periodically.
 	restless = []string{root + "leases/kube-system/apiserver-", root + "masterleases/", root + "peerserverleases/"}
-	// remembered lists the key prefixes of objects from which the API server builds state in memory, such as compiled
-	// policies and webhook clients. This state remains for some time after an object is deleted.
-	remembered = []string{
-		root + "validatingwebhookconfigurations/", root + "mutatingwebhookconfigurations/",
-		root + "validatingadmissionpolicies/",
-		root + "validatingadmissionpolicybindings/", root + "mutatingadmissionpolicies/",
-		root + "mutatingadmissionpolicybindings/",
-	}
+	// remembered lists the key prefixes of objects from which the API server builds state in memory. This state remains
+	// for some time after an object is deleted.
+	remembered = []string{root + "mutatingadmissionpolicies/", root + "mutatingadmissionpolicybindings/"}
 	// atFirst lists the keys of objects that an API server creates shortly after its first response.
 	atFirst = []string{
 		kubeSystem, root + "namespaces/default", root + "namespaces/kube-public", root + "namespaces/kube-node-lease",
@@ -99,8 +94,14 @@ func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, e
 // Restore resets the API server, except its identity: namespace kube-system gets a new UID. No other client can use the
 // API server during the reset. After an error, callers must stop it.
 func (s *Snapshot) Restore(ctx context.Context) error {
-	if err := s.restore(ctx); err != nil {
+	rules, err := s.restore(ctx)
+	if err != nil {
 		return err
+	}
+	if rules {
+		if err := s.forgetAdmission(ctx); err != nil {
+			return fmt.Errorf("wait until the API server drops admission rules: %w", err)
+		}
 	}
 	if err := s.delete(ctx, kubeSystem); err != nil {
 		return err
@@ -123,23 +124,27 @@ func (s *Snapshot) Restore(ctx context.Context) error {
 	})
 }
 
-// restore resets all keys in etcd that differ from the snapshot. It returns an error if the API server would still use
-// state of a changed object.
-func (s *Snapshot) restore(ctx context.Context) error {
+// restore resets all keys in etcd that differ from the snapshot, and reports whether webhooks or policies changed. It
+// returns an error if the API server would still use state of another changed object.
+func (s *Snapshot) restore(ctx context.Context) (rules bool, err error) {
 	now, err := s.read(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for key := range now {
-		if before, known := s.stored[key]; known && before.Revision == now[key].Revision {
+		before, known := s.stored[key]
+		if known && before.Revision == now[key].Revision {
 			continue
-		} else if known && strings.HasPrefix(key, crds) && sameDefinition(before.Value, now[key].Value) {
+		}
+		rules = rules || isUnder(key, admission)
+		switch {
+		case known && strings.HasPrefix(key, crds) && sameDefinition(before.Value, now[key].Value):
 			s.stored[key] = now[key]
-		} else if isUnder(key, remembered) || known && strings.HasPrefix(key, crds) {
-			return fmt.Errorf("cannot reset %s: the API server keeps its own copy of objects of this kind", key)
-		} else if !known && !strings.HasPrefix(key, apiServices) {
+		case isUnder(key, remembered) || known && strings.HasPrefix(key, crds):
+			return false, fmt.Errorf("cannot reset %s: the API server keeps its own copy of objects of this kind", key)
+		case !known && !strings.HasPrefix(key, apiServices):
 			if err := s.delete(ctx, key); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
@@ -148,10 +153,10 @@ func (s *Snapshot) restore(ctx context.Context) error {
 			continue
 		}
 		if err := s.put(ctx, before); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return rules, nil
 }
 
 // sameDefinition reports whether a stored CRD is equal apart from its status and managed fields. The API server writes

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,6 +122,7 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 	if noted, err := first.Requests(); err != nil || len(noted) != 1 {
 		t.Errorf("got requests %v of the first borrower, want one: %v", noted, err)
 	}
+	leaveAdmissionRules(t, api)
 	started := time.Now()
 	must(nil, first.Stop())
 	t.Logf("the cluster was reset after %s", time.Since(started).Round(time.Millisecond))
@@ -165,6 +165,11 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 	if noted, err := again.Requests(); err != nil || len(noted) != 0 {
 		t.Errorf("requests of the second borrower: %v: %v", noted, err)
 	}
+	for _, label := range []string{"webhook", "policy"} {
+		if err := refused(ctx, api, label); err != nil {
+			t.Errorf("the reset cluster refuses an object with label %s: %v", label, err)
+		}
+	}
 	// The same names, kinds and addresses can be used again.
 	must(nil, installCRDs(again.Config, []fs.FS{os.DirFS("testdata")}))
 	must(nil, things.Create(ctx, thingOf("held")))
@@ -187,32 +192,6 @@ func TestPoolStopsClusterThatCannotBeRestored(t *testing.T) {
 	}
 	config, err := c.place().Config()
 	if err != nil {
-		t.Fatal(err)
-	}
-	policy := &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: "left"},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Create},
-					Rule: admissionv1.Rule{
-						APIGroups:   []string{""},
-						APIVersions: []string{"v1"},
-						Resources:   []string{"pods"},
-					},
-				},
-			}}},
-			Validations: []admissionv1.Validation{{Expression: "false"}},
-		},
-	}
-	policies := kubernetes.NewForConfigOrDie(config).AdmissionregistrationV1().ValidatingAdmissionPolicies()
-	if _, err := policies.Create(ctx, policy, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.renew(); err == nil {
-		t.Error("a cluster with an admission policy was restored, but its API server can still enforce the policy")
-	}
-	if err := policies.Delete(ctx, policy.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	api, err := client.New(config, client.Options{})
