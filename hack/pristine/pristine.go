@@ -159,8 +159,9 @@ func (s *Snapshot) restore(ctx context.Context) (rules bool, err error) {
 	return rules, nil
 }
 
-// sameDefinition reports whether a stored CRD is equal apart from its status and managed fields. The API server writes
-// the status of a new CRD for a while, and each apply adds a field manager even without a change.
+// sameDefinition reports whether a stored CRD is equal apart from its status, managed fields and identity. The API
+// server writes the status of a new CRD for a while, and each apply adds a field manager even without a change. A CRD
+// that was deleted and created again is served like the first one.
 func sameDefinition(before, now []byte) bool {
 	var definitions [2]map[string]any
 	for i, stored := range [][]byte{before, now} {
@@ -169,7 +170,9 @@ func sameDefinition(before, now []byte) bool {
 		}
 		delete(definitions[i], "status")
 		if metadata, ok := definitions[i]["metadata"].(map[string]any); ok {
-			delete(metadata, "managedFields")
+			for _, field := range []string{"managedFields", "uid", "creationTimestamp", "generation"} {
+				delete(metadata, field)
+			}
 		}
 	}
 	return reflect.DeepEqual(definitions[0], definitions[1])

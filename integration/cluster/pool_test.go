@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -48,6 +49,30 @@ func kymas(t *testing.T) *unstructured.Unstructured {
 		t.Fatal(err)
 	}
 	return definition
+}
+
+// replaceCRD deletes a CRD of the publisher's chart and creates it again.
+func replaceCRD(t *testing.T, config *rest.Config, name string) {
+	t.Helper()
+	api, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(kymas(t).GroupVersionKind())
+	crd.SetName(name)
+	if err := api.Delete(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			return apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(crd), crd)), nil
+		}); err != nil {
+		t.Fatal(err)
+	}
+	if err := installCRDs(config, []fs.FS{charts.PublisherCRDs}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
@@ -91,6 +116,7 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 	// An unchanged CRD that another manager applies differs only in its managed fields.
 	must(nil, things.Apply(ctx, client.ApplyConfigurationFromUnstructured(kymas(t)), client.FieldOwner("somebody"),
 		client.ForceOwnership))
+	replaceCRD(t, first.Config, "watchers.operator.kyma-project.io")
 	must(
 		api.CoreV1().
 			Namespaces().
