@@ -1,8 +1,8 @@
 // Package suite selects the tests of a run. The short suite of `make test` runs on every change. The long suite of
 // `make test-long` runs weekly, and after a change to the folders that CONTRIBUTING.md lists for it.
 //
-// A long test calls Long in its first line. hack/suite/list finds long tests by that call, and random tests by their
-// calls of Seed and rapid.Check.
+// A long test or subtest calls Long in its first line. hack/suite/list finds long tests by that call, and random tests
+// by their calls of Seed and rapid.Check.
 package suite
 
 import (

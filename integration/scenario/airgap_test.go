@@ -20,6 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -226,6 +227,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 		unwritten(t, writes)
 	})
 	t.Run("modified files are refused", func(t *testing.T) {
+		suite.Long(t) // the short suite keeps TestRefusedFileWritesNothing
 		data, err := os.ReadFile(v.file("two.tar"))
 		must(t, err)
 		writes := written.Load()
@@ -271,6 +273,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 		}
 	})
 	t.Run("older files are refused and repeated imports change nothing", func(t *testing.T) {
+		suite.Long(t) // the short suite keeps TestDeltasAreImportedInOrder and TestRefusedFileWritesNothing
 		writes := written.Load()
 		if output := v.imports(3, harbor, v.file("two.tar")); !strings.Contains(output, "Rollback") {
 			t.Errorf("import of an older file is not refused:\n%s", output)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -116,6 +118,7 @@ func publisherKey(t *testing.T, f *fleet.Fleet) trust.Signer {
 
 func TestAgentRefusesHostileBundles(t *testing.T) {
 	ctx := t.Context()
+	smoke := []refusal.Reason{refusal.WrongRuntime, refusal.Rollback, refusal.UnknownKey, refusal.WrongDigest}
 	f := newFleet(t, fleet.Options{})
 	victim := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})
 	other := runtimeWith(t, f, "other", map[string]string{"mailer": "1.0.0"})
@@ -237,6 +240,9 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if !slices.Contains(smoke, c.reason) {
+				suite.Long(t) // the short suite keeps TestVerifyAcceptsOnlyValidBundles and TestRefusedBundleWritesNothing
+			}
 			before := witness(t, victim)
 			must(t, victim.Put(ctx, c.put))
 			must(t, victim.UntilAccepted(ctx, metav1.ConditionFalse, string(c.reason)))

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -132,7 +133,26 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 	})
 }
 
-func TestHostileContentAffectsOnlyItsModule(t *testing.T) {
+// endlessCharts contains modules with charts that use processors or memory up to a limit. The machine determines which
+// limit ends the rendering.
+var endlessCharts = map[string]hostileModule{
+	"looping": {sample.Chart("looping", `{{- range $i := until 1000000000 }}{{ end }}`), "chart"},
+	"growing": {
+		sample.Chart("growing", `{{- $s := "x" }}{{- range $i := until 40 }}{{ $s = print $s $s }}{{ end }}{{ $s }}`),
+		"chart",
+	},
+}
+
+func TestHostileContentAffectsOnlyItsModule(t *testing.T) { affectOnlyTheirModules(t, hostile) }
+
+func TestEndlessTemplatesAffectOnlyTheirModule(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestEndlessTemplatesAreStopped
+	affectOnlyTheirModules(t, endlessCharts)
+}
+
+// affectOnlyTheirModules checks that the modules fail and that another module is upgraded.
+func affectOnlyTheirModules(t *testing.T, hostile map[string]hostileModule) {
+	t.Helper()
 	ctx := t.Context()
 	f := shareFleet(t)
 	for module, c := range hostile {
@@ -165,17 +185,14 @@ func TestHostileContentAffectsOnlyItsModule(t *testing.T) {
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 }
 
-var hostile = map[string]struct {
+// hostileModule is a module's only resource, and a part of the resulting message.
+type hostileModule struct {
 	resource sample.Resource
 	want     string
-}{
-	// Rendering of the modules looping and growing ends at the time limit or at the memory limit, depending on the
-	// machine. Package render tests each limit separately.
-	"looping": {sample.Chart("looping", `{{- range $i := until 1000000000 }}{{ end }}`), "chart"},
-	"growing": {
-		sample.Chart("growing", `{{- $s := "x" }}{{- range $i := until 40 }}{{ $s = print $s $s }}{{ end }}{{ $s }}`),
-		"chart",
-	},
+}
+
+// hostile contains modules that must fail.
+var hostile = map[string]hostileModule{
 	"rolling": {
 		sample.Chart("rolling",
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dice}\ndata: {thrown: {{ randAlphaNum 20 | quote }}}\n"),

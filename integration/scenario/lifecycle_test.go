@@ -19,6 +19,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -191,6 +192,7 @@ func TestUnmanagedModuleIsReleasedAndAdoptedAgain(t *testing.T) {
 }
 
 func TestSilentRuntimeIsNotReadyUntilItReports(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestSilentRuntimeDoesNotBlockKymaDeletion and TestRestartKeepsReportTimes
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})

@@ -2,10 +2,14 @@ package scenario
 
 import (
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,9 +35,97 @@ func TestProgramsWorkWithoutTakeovers(t *testing.T) {
 	untilForgotten(t, r, fleet.Generous)
 }
 
-// TestProgramsCompileWithoutTakeovers is the fast part of TestProgramsWorkWithoutTakeovers, which runs on every change.
-func TestProgramsCompileWithoutTakeovers(t *testing.T) {
-	build(t, "./kcp-publisher/internal/command", "./skr-agent/internal/command")
+// takeoverStubs maps the import path of a package to the stub that replaces it.
+var takeoverStubs = map[string]string{
+	"kcp-publisher/internal/takeover":         "publisher.go",
+	"kcp-publisher/internal/takeover/phase":   "publisher-phase.go",
+	"kcp-publisher/internal/takeover/command": "publisher-command.go",
+	"skr-agent/internal/takeover":             "agent.go",
+}
+
+// TestProgramsUseOnlyStubbedTakeoverNames is the fast part of TestProgramsWorkWithoutTakeovers.
+func TestProgramsUseOnlyStubbedTakeoverNames(t *testing.T) {
+	root := filepath.Join("..", "..")
+	declared := map[string][]string{}
+	for folder, stub := range takeoverStubs {
+		declared[folder] = declarations(parse(t, filepath.Join("testdata", "notakeover", stub)))
+	}
+	uses := 0
+	for _, program := range []string{"kcp-publisher", "skr-agent"} {
+		must(t, filepath.WalkDir(filepath.Join(root, program), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+				strings.Contains(path, "/internal/takeover/") {
+				return err
+			}
+			file := parse(t, path)
+			for _, imported := range file.Imports {
+				folder := strings.TrimPrefix(strings.Trim(imported.Path.Value, `"`), "github.com/kyma-pull/kyma-pull/")
+				names, stubbed := declared[folder]
+				if !stubbed {
+					continue
+				}
+				name := filepath.Base(folder)
+				if imported.Name != nil {
+					name = imported.Name.Name
+				}
+				for _, used := range selected(file, name) {
+					uses++
+					if !slices.Contains(names, used) {
+						t.Errorf("%s uses %s.%s, but testdata/notakeover/%s does not declare %s", path, name, used,
+							takeoverStubs[folder], used)
+					}
+				}
+			}
+			return nil
+		}))
+	}
+	if uses == 0 {
+		t.Error("no program uses a takeover package")
+	}
+}
+
+func parse(t *testing.T, path string) *ast.File {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	must(t, err)
+	return file
+}
+
+// declarations returns the names that a file declares at package level, without methods.
+func declarations(file *ast.File) (names []string) {
+	for _, declaration := range file.Decls {
+		switch d := declaration.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				names = append(names, d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					names = append(names, s.Name.Name)
+				case *ast.ValueSpec:
+					for _, name := range s.Names {
+						names = append(names, name.Name)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// selected returns the identifiers of a package that a file uses.
+func selected(file *ast.File, pkg string) (names []string) {
+	ast.Inspect(file, func(node ast.Node) bool {
+		if selector, ok := node.(*ast.SelectorExpr); ok {
+			if name, ok := selector.X.(*ast.Ident); ok && name.Name == pkg {
+				names = append(names, selector.Sel.Name)
+			}
+		}
+		return true
+	})
+	return names
 }
 
 // withoutTakeovers builds the programs with stubs for the takeover packages.
@@ -61,13 +153,8 @@ func build(t *testing.T, args ...string) {
 			return err
 		}))
 	}
-	for path, stub := range map[string]string{
-		filepath.Join(publisher, "stub.go"):            "publisher.go",
-		filepath.Join(publisher, "phase", "stub.go"):   "publisher-phase.go",
-		filepath.Join(publisher, "command", "stub.go"): "publisher-command.go",
-		filepath.Join(agent, "stub.go"):                "agent.go",
-	} {
-		replace[path] = filepath.Join(stubs, stub)
+	for folder, stub := range takeoverStubs {
+		replace[filepath.Join(root, folder, "stub.go")] = filepath.Join(stubs, stub)
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	must(t, err)

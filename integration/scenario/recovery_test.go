@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -265,29 +266,34 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(err)
 	})
 
-	// Delete the CRDs again while the agent is stopped.
-	must(t, r.Agent().Kill())
-	untilOthers := loseDefinitions(t, r, "kymas", "manifests")
-	must(t, r.StartAgent())
-	untilOthers()
-	wantUnchanged("CRDs were deleted while the agent was stopped")
-	if now := starts(r); now > started+1 {
-		t.Errorf("the agent started %d times, want 1", now-started)
-	}
+	t.Run("agent restores CRDs that were deleted while it was stopped", func(t *testing.T) {
+		suite.Long(t) // the short suite keeps TestDefinitionsDeletedDuringStartAreRestored
+		must(t, r.Agent().Kill())
+		untilOthers := loseDefinitions(t, r, "kymas", "manifests")
+		must(t, r.StartAgent())
+		untilOthers()
+		wantUnchanged("CRDs were deleted while the agent was stopped")
+		if now := starts(r); now > started+1 {
+			t.Errorf("the agent started %d times, want 1", now-started)
+		}
+	})
 
-	// A module that is missing in a new bundle is removed and stays removed.
-	must(t, f.Registry.Resume())
-	must(t, f.StartPublisher())
-	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
-	must(t, r.UntilGone(ctx, "scaler"))
-	if _, err := settings(ctx, r); client.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("the module's objects were not removed: %v", err)
-	}
-	loseDefinitions(t, r, "manifests")()
-	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = []v1beta2.Module{managed("mailer")}
-	}))
-	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+	t.Run("removed module stays removed", func(t *testing.T) {
+		suite.Long(t) // the short suite keeps TestRemovalContinuesAfterInterruptedRestore
+		// The next bundle does not contain the module.
+		must(t, f.Registry.Resume())
+		must(t, f.StartPublisher())
+		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
+		must(t, r.UntilGone(ctx, "scaler"))
+		if _, err := settings(ctx, r); client.IgnoreNotFound(err) != nil || err == nil {
+			t.Errorf("the module's objects were not removed: %v", err)
+		}
+		loseDefinitions(t, r, "manifests")()
+		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+			spec.Modules = []v1beta2.Module{managed("mailer")}
+		}))
+		must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+	})
 }
 
 // empties deletes all objects in a runtime's kyma-system, as Kubernetes does when the namespace is deleted. Without an

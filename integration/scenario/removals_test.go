@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -135,27 +136,33 @@ func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 		g.both, g.uids = append(g.both, r), append(g.uids, installed.UID)
 	}
 
-	t.Log("One edit of a ModuleReleaseMeta hides the module from all runtimes. Kymas without a runtime do not count.")
-	for i := range 18 {
-		must(t, f.CreateKyma(ctx, fleet.NewKyma(fmt.Sprintf("planned-%d", i), "regular")))
-	}
-	released := &v1beta2.ModuleReleaseMeta{}
-	released.Namespace, released.Name = sample.Namespace, "mailer"
-	g.edit(released, func() { released.Spec.Beta = true })
-	g.stays("beta", "mailer", "FleetShare")
-	g.edit(released, func() { released.Spec.Beta = false })
-	g.over("beta")
+	t.Run("hidden module is kept", func(t *testing.T) {
+		suite.Long(t) // the short suite keeps TestKymasWithoutRuntimesDoNotAllowRemovals
+		t.Log("One edit hides the module from all runtimes. Kymas without a runtime do not count.")
+		for i := range 18 {
+			must(t, f.CreateKyma(ctx, fleet.NewKyma(fmt.Sprintf("planned-%d", i), "regular")))
+		}
+		released := &v1beta2.ModuleReleaseMeta{}
+		released.Namespace, released.Name = sample.Namespace, "mailer"
+		g.edit(released, func() { released.Spec.Beta = true })
+		g.stays("beta", "mailer", "FleetShare")
+		g.edit(released, func() { released.Spec.Beta = false })
+		g.over("beta")
+	})
 
-	t.Log("A label makes the control plane's Kyma, which requests no modules, authoritative.")
-	for _, r := range g.both {
-		kyma, err := r.Record(ctx)
-		must(t, err)
-		g.edit(kyma, func() { kyma.Spec.Modules = nil })
-	}
-	g.labelBoth(v1beta2.LabelSync, v1beta2.False)
-	g.stays("sync=false", "mailer", "FleetShare")
-	g.labelBoth(v1beta2.LabelSync, "")
-	g.over("sync=false")
+	t.Run("modules of a Kyma without requests are kept", func(t *testing.T) {
+		suite.Long(t) // the short suite keeps TestRemovalsAboveLimitsWait
+		t.Log("A label makes the control plane's Kyma authoritative.")
+		for _, r := range g.both {
+			kyma, err := r.Record(ctx)
+			must(t, err)
+			g.edit(kyma, func() { kyma.Spec.Modules = nil })
+		}
+		g.labelBoth(v1beta2.LabelSync, v1beta2.False)
+		g.stays("sync=false", "mailer", "FleetShare")
+		g.labelBoth(v1beta2.LabelSync, "")
+		g.over("sync=false")
+	})
 
 	t.Log("A mandatory module is withdrawn. An operator approves only this removal.")
 	must(t, f.Control.Delete(ctx, mandatory))

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -30,6 +32,7 @@ func reported(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) bundle.Blob {
 // "one1", whose name starts with "one".
 func TestPublisherRefusesHostileReports(t *testing.T) {
 	ctx := t.Context()
+	smoke := []refusal.Reason{refusal.ForeignKey, refusal.Rollback}
 	f := newFleet(t, fleet.Options{})
 	victim := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	other := runtimeWith(t, f, "one1", map[string]string{"mailer": "1.0.0"})
@@ -136,6 +139,9 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 		{"the runtime's own bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, desired.Bytes), refusal.MediaType},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if !slices.Contains(smoke, c.reason) {
+				suite.Long(t) // the short suite keeps TestVerifyReportAcceptsOnlyValidReports
+			}
 			put(t, c.put)
 			after := untilReporting(t, "refused ("+string(c.reason)+")")
 			if a, b := after.Status.Runtime, before.Status.Runtime; a.Observed.Sequence != b.Observed.Sequence ||

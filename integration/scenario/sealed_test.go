@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -213,47 +214,57 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	untilSecret(t, a, "scaler-login", first)
 	must(t, f.Registry.Resume())
 
-	// A Secret that is too large does not affect other Secrets, which still rotate and are removed.
-	huge := secretFor("a", "scaler", "huge", strings.Repeat("x", 24_000))
-	must(t, f.Control.Create(ctx, huge))
-	if message := secretsMessage(t, a, metav1.ConditionFalse, v1beta2.ReasonNotSealed); !strings.Contains(message,
-		"secret kyma-system/huge: 32") || !strings.Contains(message, "at most") {
-		t.Errorf("unexpected message of condition Secrets: %q", message)
-	}
 	rotate(t, f, ofA, second)
 	untilSecret(t, a, "scaler-login", second)
-	must(t, f.Control.Delete(ctx, huge))
-	secretsMessage(t, a, metav1.ConditionTrue, "Written")
+	t.Run("large Secret does not block others", func(t *testing.T) {
+		suite.Long(t) // the short suite keeps TestSealedSecretsDependOnModulesAndChanges
+		// Other Secrets still rotate and are removed.
+		huge := secretFor("a", "scaler", "huge", strings.Repeat("x", 24_000))
+		must(t, f.Control.Create(ctx, huge))
+		if message := secretsMessage(t, a, metav1.ConditionFalse, v1beta2.ReasonNotSealed); !strings.Contains(message,
+			"secret kyma-system/huge: 32") || !strings.Contains(message, "at most") {
+			t.Errorf("unexpected message of condition Secrets: %q", message)
+		}
+		rotate(t, f, ofA, third)
+		untilSecret(t, a, "scaler-login", third)
+		must(t, f.Control.Delete(ctx, huge))
+		secretsMessage(t, a, metav1.ConditionTrue, "Written")
+	})
 
-	// An agent that lost its key generates a new key and receives all Secrets again.
-	a.Agent().Kill()
-	must(t, a.API.Delete(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-age"},
-	}))
-	must(t, a.API.Delete(ctx, there.DeepCopy()))
-	must(t, a.StartAgent())
-	untilSecret(t, a, "scaler-login", second)
-	rotate(t, f, ofA, third)
-	untilSecret(t, a, "scaler-login", third)
-	secretsMessage(t, a, metav1.ConditionTrue, "Written")
+	t.Run("agent without its key gets a new one", func(t *testing.T) {
+		suite.Long(t) // the short suite keeps TestKeeperReconcilesSealedSecrets
+		// The agent receives all Secrets again.
+		a.Agent().Kill()
+		must(t, a.API.Delete(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-age"},
+		}))
+		must(t, a.API.Delete(ctx, there.DeepCopy()))
+		must(t, a.StartAgent())
+		untilSecret(t, a, "scaler-login", third)
+		rotate(t, f, ofA, second)
+		untilSecret(t, a, "scaler-login", second)
+		secretsMessage(t, a, metav1.ConditionTrue, "Written")
+	})
 
-	// A restarted publisher does not encrypt unchanged Secrets again.
-	lies, err := a.Desired(ctx)
-	must(t, err)
-	f.Publisher().Kill()
-	must(t, f.StartPublisher())
-	promote(t, f, "1.8.0")
-	must(t, b.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	must(t, a.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	if was, is := sealedIn(t, lies.Bytes), sealedIn(t, desired(t, a)); was == "" || was != is {
-		t.Error("a bundle with an unrelated change sealed the Secrets again")
-	}
+	t.Run("restarted publisher keeps sealed Secrets", func(t *testing.T) {
+		suite.Long(t) // the short suite keeps TestSealedSecretsDependOnModulesAndChanges
+		lies, err := a.Desired(ctx)
+		must(t, err)
+		f.Publisher().Kill()
+		must(t, f.StartPublisher())
+		promote(t, f, "1.8.0")
+		must(t, b.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+		must(t, a.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+		if was, is := sealedIn(t, lies.Bytes), sealedIn(t, desired(t, a)); was == "" || was != is {
+			t.Error("a bundle with an unrelated change sealed the Secrets again")
+		}
+	})
 
 	for _, value := range []string{first, second, third, others, kubeconfig} {
 		wantInNoPlace(t, f, runtimes, value)
 	}
 	// Check that the search finds text that these places do contain.
-	if len(whereInFiles(t, f.Registry.Dir(), "age-encryption.org")) < 4 {
+	if len(whereInFiles(t, f.Registry.Dir(), "age-encryption.org")) < 2 {
 		t.Error("the search does not read the registry's data")
 	}
 }

@@ -10,12 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
 // TestKymaAuthorCannotSelectAgentImage annotates a Kyma without and with the chart's settings policy.
 func TestKymaAuthorCannotSelectAgentImage(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestSettingsAreIgnoredWithoutThePolicy and TestKymaSettingsRequireTheirRBACVerb
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{RestrictSettings: true})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

@@ -106,22 +106,24 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	untilAgentCondition(t, berlin, metav1.ConditionFalse, "rolled back its image "+second)
 	must(t, berlin.UntilState(t.Context(), f.Own("scaler"), "1.7.0", v1beta2.StateReady))
 
-	// An agent whose new image becomes ready and then crashes repeatedly rolls back its own image.
-	must(t, berlin.WantAgent(t.Context(), third))
-	untilRuns(t, berlin, third)
-	becomePod(t, berlin, "agent-3", third)
-	for start := 1; start <= 4; start++ {
-		until(t, 60*time.Second, fmt.Sprintf("the agent counts start %d of an unproven image", start),
-			func() (bool, string) {
-				counted := deployed(t, berlin).Annotations["kyma-pull.dev/unproven-starts"]
-				return counted == fmt.Sprint("agent-3:", start), counted
-			})
-		berlin.Agent().Stop()
-		must(t, berlin.StartAgent())
-	}
-	untilRuns(t, berlin, first)
-	becomePod(t, berlin, "agent-1-again", first)
-	untilAgentCondition(t, berlin, metav1.ConditionFalse, "rolled back its image "+third)
+	t.Run("agent rolls back its own image after repeated crashes", func(t *testing.T) {
+		suite.Long(t) // the short suite keeps TestImageMustProveItselfOrIsRolledBack
+		must(t, berlin.WantAgent(t.Context(), third))
+		untilRuns(t, berlin, third)
+		becomePod(t, berlin, "agent-3", third)
+		for start := 1; start <= 4; start++ {
+			until(t, 60*time.Second, fmt.Sprintf("the agent counts start %d of an unproven image", start),
+				func() (bool, string) {
+					counted := deployed(t, berlin).Annotations["kyma-pull.dev/unproven-starts"]
+					return counted == fmt.Sprint("agent-3:", start), counted
+				})
+			berlin.Agent().Stop()
+			must(t, berlin.StartAgent())
+		}
+		untilRuns(t, berlin, first)
+		becomePod(t, berlin, "agent-1-again", first)
+		untilAgentCondition(t, berlin, metav1.ConditionFalse, "rolled back its image "+third)
+	})
 
 	// An image that works is recorded as proven.
 	must(t, berlin.WantAgent(t.Context(), fourth))

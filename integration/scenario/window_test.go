@@ -15,6 +15,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/window"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -132,6 +133,7 @@ func installedVersion(t *testing.T, r *fleet.Runtime, module string) string {
 const in2099 = "waits for the maintenance window from 2099-01-03T21:00:00Z to 2099-01-04T00:00:00Z"
 
 func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestUpgradeWaitsForWindowAndRollbackDoesNot and TestUpgradesWaitForWindow
 	ctx := t.Context()
 	f := planned(t)
 	busy := runtimeWith(t, f, "busy", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})

@@ -283,7 +283,7 @@ func must(t *testing.T, err error) {
 
 // TestConcurrentRotationsDoNotForkRoot runs rotations in concurrent processes while a publisher reads.
 func TestConcurrentRotationsDoNotForkRoot(t *testing.T) {
-	const rounds, programs = 5, 3
+	const rounds, programs = 3, 3
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))
 	var rotating errgroup.Group

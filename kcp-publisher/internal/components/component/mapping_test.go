@@ -252,7 +252,7 @@ func TestBlobsOfInlineDescriptorAreFound(t *testing.T) {
 }
 
 func TestRestartReadsNoVersionAgain(t *testing.T) {
-	const versions = 500
+	const versions = 100
 	w := newWorld(t)
 	w.component(home, scaler, "1.0.0", "  resources: []\n")
 	for i := 1; i < versions; i++ {
