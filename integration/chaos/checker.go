@@ -15,6 +15,7 @@ type Invariant string
 const (
 	Signed    Invariant = "every bundle in a runtime is signed"
 	Meant     Invariant = "only assigned versions are installed"
+	Assigned  Invariant = "versions follow rollouts and maintenance windows"
 	Kept      Invariant = "only requested objects are deleted"
 	Sequences Invariant = "sequences never decrease"
 	Statuses  Invariant = "statuses never return to an older state"
@@ -43,6 +44,12 @@ type Push struct {
 	Versions map[string]string
 	Removals []string
 	Deleting bool
+	// Generation is the generation of the runtime's Kyma from which the bundle was resolved, or 0.
+	Generation int64
+	// Downtime contains the modules whose version requires downtime. Closed is true if the bundle has a maintenance
+	// schedule without windows.
+	Downtime map[string]bool
+	Closed   bool
 	// Ahead is true if the bundle's sequence corresponds to a time in the future, because the clock of a publisher was
 	// ahead when it issued this bundle or an earlier one.
 	Ahead bool
@@ -62,6 +69,12 @@ type Reported struct {
 	// Waiting contains the modules whose newest version waits for a maintenance window. The report contains no outcome
 	// for that version.
 	Waiting map[string]bool
+	// States contains the state of each module, and Ready the version of each module in state Ready.
+	States, Ready map[string]string
+	// Generation is the generation of the runtime's Kyma, and Requests are the modules that it requests. Requests is
+	// nil if the report does not contain them.
+	Generation int64
+	Requests   []string
 	// Ahead is true if the runtime's clock is further ahead than a control plane accepts. The control plane refuses the
 	// report, so the sequence of a later report can be lower.
 	Ahead bool
@@ -76,6 +89,8 @@ type Record struct {
 	// that was signed with Key.
 	Key    string
 	Report int64
+	// Ready lists the modules in state Ready.
+	Ready []string
 }
 
 // Checker checks observations against the invariants. Its callers observe the fleet and pass each observation to it.
@@ -97,6 +112,12 @@ type Checker struct {
 	undone      map[string]bool                         // rollouts that users undid
 	objectsSeen map[string]map[string]map[string]string // UIDs by runtime, module, and object
 	kymas       []string                                // names of the control plane's Kymas
+	proven      map[string]bool                         // versions of the staged module that a canary reported as Ready
+	withdrawn   map[string]bool                         // versions from which a user set the channel back
+	downtime    map[string]bool                         // modules and versions that require downtime
+	standings   []Standing                              // rollouts in the previous observation
+	// upgrades and downgrades are the version changes of the staged module that are not judged yet.
+	upgrades, downgrades []given
 	// leaderless is the last time when a user took the Lease from the leading publisher, or 0.
 	leaderless time.Duration
 }
@@ -113,7 +134,12 @@ type seen struct {
 	lastReport     Reported
 	record         Record
 	present        map[string]string
-	deleted        map[string]time.Duration // times when users deleted objects
+	deleted        map[string]time.Duration    // times when users deleted objects
+	requests       map[int64][]string          // modules that each generation of the runtime's Kyma requests
+	states         map[int64]map[string]string // states of the modules in each report, by sequence
+	formerKeys     map[string]bool             // keys that another key replaced in the status
+	closedSince    int64                       // sequence of the first bundle that closed the maintenance window, or 0
+	wasClosed      bool                        // the window was closed in the previous observation
 }
 
 // requestGrace is the time in which a removal can still take effect after its request was withdrawn. It is longer than
@@ -133,6 +159,7 @@ func NewChecker(staged string, concurrent int) *Checker {
 		broken:   map[string]bool{},
 		runtimes: map[string]*seen{}, rollouts: map[string]string{}, undone: map[string]bool{},
 		objectsSeen: map[string]map[string]map[string]string{},
+		proven:      map[string]bool{}, withdrawn: map[string]bool{}, downtime: map[string]bool{},
 	}
 }
 
@@ -142,7 +169,8 @@ func (c *Checker) of(runtime string) *seen {
 		s = &seen{
 			asked: map[string]time.Duration{}, unasked: map[string]time.Duration{}, wants: map[string]bool{},
 			signed: map[string]map[string]bool{}, removed: map[string]Push{}, present: map[string]string{},
-			deleted: map[string]time.Duration{},
+			deleted: map[string]time.Duration{}, requests: map[int64][]string{},
+			states: map[int64]map[string]string{}, formerKeys: map[string]bool{},
 		}
 		c.runtimes[runtime] = s
 	}

@@ -33,6 +33,7 @@ func history() (*Checker, func(id string, sequence int64, version string) Push) 
 		})
 		c.Recorded(0, Record{Runtime: id, UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 5})
 	}
+	c.Reported(0, Reported{Runtime: "sim-1", Sequence: 1, Ready: map[string]string{"scaler": "1.1.0"}})
 	return c, push
 }
 

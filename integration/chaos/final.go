@@ -20,6 +20,8 @@ type End struct {
 	Gone  bool
 	// Published and Observed are the digests of the published and the reported bundle in the Kyma's status.
 	Published, Observed string
+	// RevokedKey is the key that signed the reported bundle, if the root of trust revokes this key.
+	RevokedKey string
 	// InRegistry is the digest of the runtime's bundle in the registry.
 	InRegistry string
 	// Objects contains all objects of the modules, and Expected the objects that must exist. Both are nil for a
@@ -54,6 +56,9 @@ func Judge(ends []End) (problems []string) {
 		}
 		if e.State != "Ready" {
 			add("is %q in the control plane", e.State)
+		}
+		if e.RevokedKey != "" {
+			add("follows bundle %s, whose key %s is revoked", short(e.Observed), e.RevokedKey)
 		}
 		if e.Published == "" || e.Published != e.Observed || e.Published != e.InRegistry {
 			add("was published %s, the registry has %s, and it reports %s", short(e.Published), short(e.InRegistry),

@@ -97,6 +97,9 @@ func (s *stage) promote(ctx context.Context, version string, broken bool) error 
 func (s *stage) putBack(ctx context.Context) error {
 	s.mu.Lock()
 	version := s.before
+	if s.channel != version {
+		s.checker.TookBack(s.channel)
+	}
 	s.channel = version
 	s.mu.Unlock()
 	s.story.Add("the channel is set back to %s", version)
@@ -191,6 +194,7 @@ func (s *stage) window(ctx context.Context, id string, closed bool) error {
 // last removes the rollout policy and promotes lastVersion. Without a policy, all runtimes must converge to this
 // version.
 func (s *stage) last(ctx context.Context) {
+	s.checker.Unpoliced()
 	s.insist(ctx, "remove the policy", func() error {
 		return s.repo.push(ctx, "no policy any more", map[string]any{"policy": nil})
 	})
@@ -202,7 +206,6 @@ func (s *stage) last(ctx context.Context) {
 		}
 		return client.IgnoreNotFound(err)
 	})
-	s.checker.Unpoliced()
 	s.insist(ctx, "promote "+lastVersion, func() error { return s.promote(ctx, lastVersion, false) })
 }
 

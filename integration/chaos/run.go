@@ -17,6 +17,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -105,6 +106,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 		s.carryOut(ctx)
 	}
 	s.story.Add("the plan has ended")
+	s.finishRollouts(ctx)
 	s.last(ctx)
 	began := time.Now()
 	if problems := s.converge(ctx, lastVersion); len(problems) > 0 {
@@ -218,6 +220,26 @@ func (s *stage) converge(ctx context.Context, version string) []string {
 	return problems
 }
 
+// finishRollouts waits until all rollouts of the plan have ended. Without this check, a rollout that never ends would
+// not be found, because the last promotion replaces it.
+func (s *stage) finishRollouts(ctx context.Context) {
+	var unfinished []string
+	err := fleet.Until(ctx, convergeTimeout, "all rollouts end", func() (bool, string) {
+		var rollouts v1alpha1.RolloutList
+		if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil {
+			return false, err.Error()
+		}
+		unfinished = Unfinished(standings(rollouts.Items))
+		return len(unfinished) == 0, strings.Join(unfinished, ", ")
+	})
+	s.checker.count(Converged)
+	if err != nil && ctx.Err() == nil {
+		s.explain(ctx)
+		s.checker.Break(s.since(), Converged, "%s after the faults, rollouts have not ended: %s", convergeTimeout,
+			strings.Join(unfinished, ", "))
+	}
+}
+
 func (s *stage) ends(ctx context.Context, version string) []End {
 	s.mu.Lock()
 	gone := maps.Clone(s.gone)
@@ -274,6 +296,7 @@ func (s *stage) end(ctx context.Context, e End, version string) End {
 		e.Published = status.Published.Digest
 		if status.Observed != nil {
 			e.Observed = status.Observed.Digest
+			e.RevokedKey = s.tap.revokedSigner(e.Observed)
 		}
 	}
 	repository, err := s.fleet.Place.Reading(ctx, bundle.DesiredRepository(e.Runtime))

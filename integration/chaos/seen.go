@@ -45,6 +45,7 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	for _, module := range p.Removals {
 		c.check(at, Kept, s.mayBeRemoved(at, module), "bundle %d removes module %s from %s without a request",
 			p.Sequence, module, p.Runtime)
+		c.checkRemoval(at, s, p, module)
 		s.remove(module, p)
 	}
 	if p.Deleting {
@@ -59,7 +60,9 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	if late {
 		return // the newer bundle stays the expected one, although a runtime may apply this bundle first
 	}
+	c.noteWindow(s, p)
 	c.spend(at, s, before, &p)
+	c.assign(at, before, &p)
 	s.pushed = &p
 }
 
@@ -120,6 +123,7 @@ func (c *Checker) Reported(at time.Duration, r Reported) {
 			"%s follows bundle %d, which was never pushed", r.Runtime, r.Observed)
 	}
 	s.lastReport = r
+	c.noteReport(s, r)
 	if s.open != "" && r.Observed >= s.openSince && (r.Waiting[c.staged] || r.Answered[c.staged] == s.open) {
 		s.open = ""
 	}
@@ -143,6 +147,7 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 			"the status of %s shows report %d after report %d", r.Runtime, r.Report,
 			b.Report)
 	}
+	c.checkRecord(at, s, r)
 	s.record = r
 }
 
@@ -183,6 +188,7 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 		c.check(at, Kept, still || s.mayBeMissing(at, module), "%s lost module %s without a request",
 			runtime, module)
 	}
+	c.checkWindow(at, runtime, s, modules)
 	s.present = modules
 }
 

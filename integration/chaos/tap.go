@@ -78,6 +78,8 @@ type tap struct {
 	bodies map[*http.Request][]byte
 	blobs  map[digest.Digest][]byte
 	roots  []trust.Root // all known roots of trust, oldest first
+	// signers contains the thumbprint of the key that signed each bundle, by digest.
+	signers map[string]string
 	// arrived is the time when the registry first accepted each version of the root of trust.
 	arrived map[int64]time.Duration
 }
@@ -171,7 +173,10 @@ func fetched(body []byte) bundle.Fetched {
 
 // read verifies a pushed bundle with the known roots of trust and returns its content for the checker.
 func (t *tap) read(runtime string, body []byte) Push {
-	p := Push{Runtime: runtime, Digest: digest.FromBytes(body).String(), Versions: map[string]string{}}
+	p := Push{
+		Runtime: runtime, Digest: digest.FromBytes(body).String(), Versions: map[string]string{},
+		Downtime: map[string]bool{},
+	}
 	verified, err := t.verify(runtime, body)
 	if p.Refused = err; err != nil {
 		return p
@@ -189,7 +194,17 @@ func (t *tap) read(runtime string, body []byte) Push {
 	p.Refused = err
 	for _, m := range state.Manifests {
 		p.Versions[m.Module] = m.Version
+		if m.RequiresDowntime {
+			p.Downtime[m.Module] = true
+		}
 	}
+	p.Generation = predicate.KymaGeneration
+	p.Closed = state.Maintenance != nil && len(state.Maintenance.Windows) == 0 &&
+		state.Maintenance.Default == nil
+	if t.signers == nil {
+		t.signers = map[string]string{}
+	}
+	t.signers[p.Digest] = verified.KeyThumbprint
 	return p
 }
 
@@ -238,6 +253,20 @@ func (t *tap) learn() error {
 	return t.learnLocked()
 }
 
+// revokedSigner returns the key that signed a bundle if the newest root of trust revokes it, and otherwise an empty
+// string.
+func (t *tap) revokedSigner(digest string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.learnLocked(); err != nil || len(t.roots) == 0 {
+		return ""
+	}
+	if key := t.signers[digest]; key != "" && t.roots[len(t.roots)-1].IsRevoked(key) {
+		return key
+	}
+	return ""
+}
+
 func (t *tap) learnLocked() error {
 	data, err := os.ReadFile(filepath.Join(t.keys, "root.json"))
 	if err != nil {
@@ -266,12 +295,22 @@ func (t *tap) report(runtime string, body []byte) {
 	}
 	reported := Reported{
 		Runtime: runtime, Sequence: report.Sequence, Answered: map[string]string{}, Waiting: map[string]bool{},
-		Ahead: ahead(report.Sequence),
+		Ahead: ahead(report.Sequence), States: map[string]string{}, Ready: map[string]string{},
+	}
+	if k := report.Kyma; k != nil && !report.OmitsRequest() {
+		reported.Generation, reported.Requests = k.Generation, []string{}
+		for _, m := range k.Spec.Modules {
+			reported.Requests = append(reported.Requests, m.Name)
+		}
 	}
 	if o := report.Observed; o != nil {
 		reported.Epoch, reported.Observed = o.Epoch, o.Sequence
 	}
 	for _, m := range report.Modules {
+		reported.States[m.Name] = string(m.State)
+		if m.State == v1beta2.StateReady {
+			reported.Ready[m.Name] = m.Version
+		}
 		switch {
 		case m.Maintenance:
 			reported.Waiting[m.Name] = true

@@ -1,10 +1,12 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,16 +72,36 @@ func (s *stage) checkControlPlane(ctx context.Context) {
 	}
 	var rollouts v1alpha1.RolloutList
 	if s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)) == nil {
+		messages := map[string]string{}
 		for _, r := range rollouts.Items {
-			if s.checker.Stands(s.since(), r.Name, string(r.Status.State)) {
-				s.story.Add("rollout %s of %s is %s: %s", r.Name, r.Spec.To, r.Status.State, r.Status.Message)
-			}
+			messages[r.Name] = r.Status.Message
+		}
+		for _, r := range s.checker.Rollouts(s.since(), standings(rollouts.Items)) {
+			s.story.Add("rollout %s of %s is %s: %s", r.Rollout, r.To, r.State, messages[r.Rollout])
 		}
 	}
 }
 
+// standings returns the rollouts, oldest first.
+func standings(rollouts []v1alpha1.Rollout) (all []Standing) {
+	slices.SortFunc(rollouts, func(a, b v1alpha1.Rollout) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
+	for _, r := range rollouts {
+		s := Standing{Rollout: r.Name, To: r.Spec.To, State: string(r.Status.State)}
+		for _, wave := range r.Status.Waves {
+			s.Granted = append(s.Granted, wave.Granted...)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
 func recordOf(k *v1beta2.Kyma) Record {
 	r := Record{Runtime: k.Name, UID: string(k.UID)}
+	for _, m := range k.Status.Modules {
+		if m.State == v1beta2.StateReady {
+			r.Ready = append(r.Ready, m.Name)
+		}
+	}
 	status := k.Status.Runtime
 	if status == nil {
 		return r

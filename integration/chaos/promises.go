@@ -1,0 +1,186 @@
+package chaos
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Standing is the current state of a rollout.
+type Standing struct {
+	Rollout, To, State string
+	// Granted lists the runtimes that the rollout can still update in this state.
+	Granted []string
+}
+
+// given is a bundle that changed a runtime's version of the staged module. Only a later observation of the rollouts
+// shows whether the change was allowed.
+type given struct {
+	at                time.Duration
+	runtime, from, to string
+	sequence          int64
+}
+
+// unexplained is the time in which a rollback must appear in a rollout's state after a bundle returned a runtime to an
+// older version.
+const unexplained = 30 * time.Second
+
+// ended lists the states of a rollout in which no further runtime gets the version.
+var ended = []string{"Succeeded", "RolledBack", "Superseded", "Stopped"}
+
+// Unfinished returns the rollouts that have not ended.
+func Unfinished(rollouts []Standing) (names []string) {
+	for _, r := range rollouts {
+		if !slices.Contains(ended, r.State) {
+			names = append(names, r.Rollout+" to "+r.To+" is "+r.State)
+		}
+	}
+	return names
+}
+
+// TookBack records that a user set the channel back, so that runtimes can return from this version to an older one.
+func (c *Checker) TookBack(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.withdrawn[version] = true
+}
+
+// Rollouts checks the states of all rollouts, and the version changes since the previous call. It returns the rollouts
+// whose state differs from the previous one.
+func (c *Checker) Rollouts(at time.Duration, now []Standing) (changed []Standing) {
+	for _, r := range now {
+		if c.Stands(at, r.Rollout, r.State) {
+			changed = append(changed, r)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, g := range c.upgrades {
+		c.checkUpgrade(at, g, now)
+	}
+	c.upgrades = nil
+	c.downgrades = slices.DeleteFunc(c.downgrades, func(g given) bool { return c.isExplained(at, g, now) })
+	c.standings = now
+	return changed
+}
+
+// checkUpgrade checks that no rollout gave a runtime a version while the rollout was paused or after it was stopped or
+// rolled back. The rollout must have had that state in the previous and in the current observation.
+func (c *Checker) checkUpgrade(at time.Duration, g given, now []Standing) {
+	before, after := c.newest(c.standings, g.to), c.newest(now, g.to)
+	if before == nil || after == nil || before.Rollout != after.Rollout || before.State != after.State {
+		return
+	}
+	forbids := slices.Contains([]string{"Paused", "Stopped", "RolledBack"}, after.State)
+	c.check(at, Assigned, !forbids || slices.Contains(before.Granted, g.runtime),
+		"bundle %d gives %s %s to %s, but rollout %s is %s", g.sequence, c.staged, g.to, g.runtime, after.Rollout,
+		after.State)
+}
+
+// newest returns the last rollout to a version, nil if none exists.
+func (c *Checker) newest(rollouts []Standing, to string) (found *Standing) {
+	for i := range rollouts {
+		if rollouts[i].To == to {
+			found = &rollouts[i]
+		}
+	}
+	return found
+}
+
+// isExplained reports whether the return to an older version is decided: a user or a rollout withdrew the version, or
+// no rollout did so in time, which is a violation.
+func (c *Checker) isExplained(at time.Duration, g given, now []Standing) bool {
+	back := []string{"RollingBack", "RolledBack", "Superseded"}
+	explained := c.withdrawn[g.from] || c.broken[g.from] || slices.ContainsFunc(now, func(r Standing) bool {
+		return r.To == g.from && slices.Contains(back, r.State)
+	})
+	if !explained && at-g.at < unexplained {
+		return false
+	}
+	c.check(at, Assigned, explained, "bundle %d returns %s from %s %s to %s, but no user and no rollout withdrew %s",
+		g.sequence, g.runtime, c.staged, g.from, g.to, g.from)
+	return true
+}
+
+// assign checks the version of the staged module in a bundle against the versions that canaries have proven, and keeps
+// the change for the next observation of the rollouts.
+func (c *Checker) assign(at time.Duration, before, p *Push) {
+	if c.unpoliced || before == nil {
+		return
+	}
+	from, to := before.Versions[c.staged], p.Versions[c.staged]
+	if from == "" || to == "" || from == to {
+		return
+	}
+	g := given{at, p.Runtime, from, to, p.Sequence}
+	if bundle.Older(to, from) {
+		c.downgrades = append(c.downgrades, g)
+		return
+	}
+	c.upgrades = append(c.upgrades, g)
+	if !Canary(p.Runtime) {
+		c.check(at, Assigned, c.proven[to], "bundle %d gives %s %s to %s before a canary has reported it as Ready",
+			p.Sequence, c.staged, to, p.Runtime)
+	}
+}
+
+// noteReport keeps the parts of a report that later observations are compared with.
+func (c *Checker) noteReport(s *seen, r Reported) {
+	if version := r.Ready[c.staged]; version != "" && Canary(r.Runtime) {
+		c.proven[version] = true
+	}
+	if r.Requests != nil {
+		s.requests[r.Generation] = r.Requests
+	}
+	s.states[r.Sequence] = r.States
+}
+
+// checkRemoval checks that a bundle does not remove a module that the runtime's Kyma requests again in the generation
+// from which the bundle was resolved.
+func (c *Checker) checkRemoval(at time.Duration, s *seen, p Push, module string) {
+	requests, known := s.requests[p.Generation]
+	c.check(at, Kept, !known || !s.wants[module] || !slices.Contains(requests, module),
+		"bundle %d removes module %s from %s, but generation %d of the runtime's Kyma requests it", p.Sequence, module,
+		p.Runtime, p.Generation)
+}
+
+// checkWindow checks that a runtime does not upgrade a module with downtime while its maintenance window is closed. The
+// runtime must have reported a bundle with the closed window before the previous observation.
+func (c *Checker) checkWindow(at time.Duration, runtime string, s *seen, modules map[string]string) {
+	closed := s.closedSince > 0 && s.lastReport.Observed >= s.closedSince
+	for module, version := range modules {
+		was := s.present[module]
+		upgraded := was != "" && bundle.Older(was, version) && c.downtime[module+" "+version]
+		c.check(at, Assigned, !upgraded || !closed || !s.wasClosed,
+			"%s upgraded %s to %s, which requires downtime, while its maintenance window is closed", runtime, module,
+			version)
+	}
+	s.wasClosed = closed
+}
+
+// noteWindow keeps the sequence of the first bundle of those that close the runtime's maintenance window.
+func (c *Checker) noteWindow(s *seen, p Push) {
+	for module := range p.Downtime {
+		c.downtime[module+" "+p.Versions[module]] = true
+	}
+	switch {
+	case !p.Closed:
+		s.closedSince = 0
+	case s.closedSince == 0:
+		s.closedSince = p.Sequence
+	}
+}
+
+// checkRecord checks the modules and the key in a runtime's status against the runtime's reports.
+func (c *Checker) checkRecord(at time.Duration, s *seen, r Record) {
+	if b := s.record; b.UID == r.UID && b.Key != "" && b.Key != r.Key {
+		s.formerKeys[b.Key] = true
+	}
+	c.check(at, Statuses, !s.formerKeys[r.Key], "the status of %s has key %s again after another key", r.Runtime, r.Key)
+	for _, module := range r.Ready {
+		state, reported := s.states[r.Report][module]
+		c.check(at, Statuses, !reported || state == "Ready", "the status of %s shows %s as Ready, but report %d has %s",
+			r.Runtime, module, r.Report, state)
+	}
+}

@@ -1,0 +1,239 @@
+package chaos
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// promised returns the checker of a fleet in which three runtimes have scaler 1.0.0 and the rollout of 1.1.0 begins.
+// No canary has reported 1.1.0.
+func promised() (*Checker, func(id string, sequence int64, version string) Push) {
+	c, push := history()
+	c.proven = map[string]bool{}
+	c.Rollouts(0, []Standing{{Rollout: "scaler-regular-1", To: "1.1.0", State: "Progressing"}})
+	return c, push
+}
+
+// canaryReady reports a version from a canary, as the first wave does.
+func canaryReady(c *Checker, version string) {
+	c.Reported(1, Reported{
+		Runtime: "sim-0", Sequence: 6, Epoch: 1, Observed: 10, Ready: map[string]string{"scaler": version},
+	})
+}
+
+// stands passes a state of the rollout of 1.1.0.
+func stands(c *Checker, at time.Duration, state string, granted ...string) {
+	c.Rollouts(at, []Standing{{Rollout: "scaler-regular-1", To: "1.1.0", State: state, Granted: granted}})
+}
+
+// reportWith returns a report of sim-5 about its bundle with this sequence.
+func reportWith(sequence, observed int64, change func(*Reported)) Reported {
+	r := Reported{Runtime: "sim-5", Sequence: sequence, Epoch: 1, Observed: observed}
+	change(&r)
+	return r
+}
+
+// Each case is a promise to operators. broken is a history that breaks the promise, and kept is a similar history that
+// keeps it.
+func TestCheckerDetectsBrokenPromises(t *testing.T) {
+	type happens = func(c *Checker, push func(string, int64, string) Push)
+	for name, test := range map[string]struct {
+		broken, kept happens
+		invariant    Invariant
+		message      string
+	}{
+		"canaries get a version first": {
+			broken: func(c *Checker, push func(string, int64, string) Push) { c.Pushed(2, push("sim-5", 11, "1.1.0")) },
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				c.Pushed(2, push("sim-5", 11, "1.1.0"))
+			},
+			invariant: Assigned, message: "to sim-5 before a canary has reported it as Ready",
+		},
+		"silent canaries prove nothing": {
+			broken: func(c *Checker, push func(string, int64, string) Push) {
+				c.Pushed(1, push("sim-0", 11, "1.1.0"))
+				canaryReady(c, "1.0.0") // the last report, before the canary became silent
+				c.Pushed(time.Hour, push("sim-5", 11, "1.1.0"))
+			},
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				c.Pushed(1, push("sim-0", 11, "1.1.0"))
+				canaryReady(c, "1.1.0")
+				c.Pushed(time.Hour, push("sim-5", 11, "1.1.0"))
+			},
+			invariant: Assigned, message: "to sim-5 before a canary has reported it as Ready",
+		},
+		"only a decision returns a runtime to an older version": {
+			broken: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				c.Pushed(2, push("sim-5", 11, "1.1.0"))
+				stands(c, 3, "Succeeded")
+				c.Pushed(4, push("sim-5", 12, "1.0.0"))
+				stands(c, 5, "Succeeded")
+				stands(c, 5+unexplained, "Succeeded")
+			},
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				c.Pushed(2, push("sim-5", 11, "1.1.0"))
+				c.Pushed(4, push("sim-5", 12, "1.0.0"))
+				stands(c, 5, "RollingBack")
+				c.Pushed(6, push("sim-6", 11, "1.1.0"))
+				c.TookBack("1.1.0")
+				c.Pushed(7, push("sim-6", 12, "1.0.0"))
+				stands(c, time.Hour, "RolledBack")
+			},
+			invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
+		},
+		"a closed maintenance window delays upgrades with downtime": {
+			broken: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				p := push("sim-5", 11, "1.1.0")
+				p.Downtime, p.Closed = map[string]bool{"scaler": true}, true
+				c.Pushed(2, p)
+				c.Reported(3, reportWith(6, 11, func(*Reported) {}))
+				c.Present(4, "sim-5", map[string]string{"scaler": "1.0.0"})
+				c.Present(5, "sim-5", map[string]string{"scaler": "1.1.0"})
+			},
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				p := push("sim-5", 11, "1.1.0")
+				p.Downtime, p.Closed = map[string]bool{"scaler": true}, true
+				c.Pushed(2, p)
+				c.Reported(3, reportWith(6, 11, func(*Reported) {}))
+				c.Present(4, "sim-5", map[string]string{"scaler": "1.0.0"})
+				c.Pushed(5, push("sim-5", 12, "1.1.0")) // an operator opens the window
+				c.Present(6, "sim-5", map[string]string{"scaler": "1.1.0"})
+			},
+			invariant: Assigned, message: "sim-5 upgraded scaler to 1.1.0",
+		},
+		"a paused rollout gives no further runtime the version": {
+			broken: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				stands(c, 2, "Paused", "sim-6")
+				c.Pushed(3, push("sim-5", 11, "1.1.0"))
+				stands(c, 4, "Paused", "sim-6")
+			},
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				stands(c, 2, "Paused", "sim-6")
+				c.Pushed(3, push("sim-6", 11, "1.1.0")) // granted before the pause
+				stands(c, 4, "Paused")
+				c.Pushed(5, push("sim-5", 11, "1.1.0"))
+				stands(c, 6, "Progressing") // a user resumed it
+			},
+			invariant: Assigned, message: "but rollout scaler-regular-1 is Paused",
+		},
+		"a stopped rollout gives no further runtime the version": {
+			broken: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				stands(c, 2, "Stopped")
+				c.Pushed(3, push("sim-5", 11, "1.1.0"))
+				stands(c, 4, "Stopped")
+			},
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				stands(c, 2, "Stopped")
+				c.Pushed(3, push("sim-5", 11, "1.1.0"))
+				c.Rollouts(4, []Standing{
+					{Rollout: "scaler-regular-1", To: "1.1.0", State: "Stopped"},
+					{Rollout: "scaler-regular-2", To: "1.1.0", State: "Progressing"}, // a user promoted it again
+				})
+			},
+			invariant: Assigned, message: "but rollout scaler-regular-1 is Stopped",
+		},
+		"a canceled removal removes nothing": {
+			broken: func(c *Checker, push func(string, int64, string) Push) {
+				c.Unasked(1, "sim-5", "scaler")
+				c.Asked(2, "sim-5", "scaler")
+				c.Reported(3, reportWith(6, 10, func(r *Reported) { r.Generation, r.Requests = 3, []string{"scaler"} }))
+				p := push("sim-5", 11, "1.0.0")
+				p.Versions, p.Removals, p.Generation = nil, []string{"scaler"}, 3
+				c.Pushed(4, p)
+			},
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				c.Unasked(1, "sim-5", "scaler")
+				c.Reported(1, reportWith(6, 10, func(r *Reported) { r.Generation, r.Requests = 2, []string{} }))
+				c.Asked(2, "sim-5", "scaler")
+				c.Reported(3, reportWith(7, 10, func(r *Reported) { r.Generation, r.Requests = 3, []string{"scaler"} }))
+				p := push("sim-5", 11, "1.0.0")
+				p.Versions, p.Removals, p.Generation = nil, []string{"scaler"}, 2
+				c.Pushed(4, p)
+			},
+			invariant: Kept, message: "generation 3 of the runtime's Kyma requests it",
+		},
+		"the control plane shows only reported modules as Ready": {
+			broken: func(c *Checker, _ func(string, int64, string) Push) {
+				c.Reported(1, reportWith(6, 10, func(r *Reported) { r.States = map[string]string{"scaler": "Error"} }))
+				c.Recorded(2, Record{
+					Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 6,
+					Ready: []string{"scaler"},
+				})
+			},
+			kept: func(c *Checker, _ func(string, int64, string) Push) {
+				c.Reported(1, reportWith(6, 10, func(r *Reported) { r.States = map[string]string{"scaler": "Ready"} }))
+				c.Reported(2, reportWith(7, 10, func(r *Reported) { r.States = map[string]string{"scaler": "Error"} }))
+				c.Recorded(3, Record{
+					Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 6,
+					Ready: []string{"scaler"},
+				})
+			},
+			invariant: Statuses, message: "shows scaler as Ready, but report 6 has Error",
+		},
+		"a replaced key never returns": {
+			broken: func(c *Checker, _ func(string, int64, string) Push) {
+				for n, key := range []string{"stolen", "k"} {
+					c.Recorded(time.Duration(n), Record{
+						Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: key, Report: 6,
+					})
+				}
+			},
+			kept: func(c *Checker, _ func(string, int64, string) Push) {
+				for n, key := range []string{"renewed", "renewed"} {
+					c.Recorded(time.Duration(n), Record{
+						Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: key, Report: 6,
+					})
+				}
+			},
+			invariant: Statuses, message: "has key k again",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, push := promised()
+			test.kept(c, push)
+			if v := c.Violations(); len(v) > 0 {
+				t.Errorf("the history that keeps the promise has violations: %v", v)
+			}
+			c, push = promised()
+			test.broken(c, push)
+			if !slices.ContainsFunc(c.Violations(), func(v Violation) bool {
+				return v.Invariant == test.invariant && strings.Contains(v.What, test.message)
+			}) {
+				t.Errorf("got violations %v, want %q with %q", c.Violations(), test.invariant, test.message)
+			}
+		})
+	}
+}
+
+func TestRolloutsThatDoNotEndAreReported(t *testing.T) {
+	got := Unfinished([]Standing{
+		{Rollout: "scaler-regular-1", To: "1.1.0", State: "Superseded"},
+		{Rollout: "scaler-regular-2", To: "1.2.0", State: "RollingBack"},
+		{Rollout: "scaler-regular-3", To: "1.3.0", State: "RolledBack"},
+	})
+	if want := []string{"scaler-regular-2 to 1.2.0 is RollingBack"}; !slices.Equal(got, want) {
+		t.Errorf("got unfinished rollouts %q, want %q", got, want)
+	}
+}
+
+func TestRuntimeThatFollowsABundleOfARevokedKeyIsReported(t *testing.T) {
+	modules := map[string]string{"scaler": "1.1.0"}
+	e := End{
+		Runtime: "real-0", Wanted: modules, Has: modules, State: "Ready", Published: "sha256:a", Observed: "sha256:a",
+		InRegistry: "sha256:a", RevokedKey: "old",
+	}
+	if got := strings.Join(Judge([]End{e}), "\n"); !strings.Contains(got, "whose key old is revoked") {
+		t.Errorf("got problems %q, want the revoked key", got)
+	}
+}
