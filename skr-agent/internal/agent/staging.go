@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -95,14 +96,15 @@ func (a *Agent) lacks(d digest.Digest) bool {
 	return last != nil && last.Lacks(d)
 }
 
-// prune deletes stored content, except the content of the last accepted bundle and of Manifests.
+// prune deletes stored content, except the content of the last accepted bundle and of Manifests. It also keeps the
+// content of deleted Manifests that the agent restores, because a restored Manifest can have an older version.
 func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
 	if facts.Bundle == nil {
 		return nil
 	}
 	keep := a.Puller.Needed(facts.Bundle.State)
-	for i := range facts.Manifests {
-		for _, needed := range contentOf(&facts.Manifests[i]) {
+	for _, m := range slices.Concat(facts.Manifests, a.Keeper.Remembered()) {
+		for _, needed := range contentOf(&m) {
 			keep[needed] = true
 		}
 	}

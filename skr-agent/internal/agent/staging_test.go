@@ -8,12 +8,18 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
@@ -94,6 +100,41 @@ func TestContentOfReplacedBundleIsPruned(t *testing.T) {
 	require.Equal(t, []string{"left"}, api.deleted)
 	round(bundle.DesiredState{})
 	require.Equal(t, []string{"left"}, api.deleted, "a second round must not prune again")
+}
+
+// While the CRD of Manifests is deleted, the agent sees no Manifests. It restores them later, and an upgrade can wait
+// for a maintenance window, so it still needs the content of the installed version.
+func TestContentOfDeletedManifestIsKeptUntilItIsRestored(t *testing.T) {
+	held := digest.FromString("held version")
+	api := &server{items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{
+		Name: "held", Annotations: map[string]string{"kyma-pull.dev/content-digest": held.String()},
+	}}}}
+	a := stocked(api)
+	scheme := runtime.NewScheme()
+	require.NoError(t, corev1.AddToScheme(scheme))
+	require.NoError(t, v1beta2.AddToScheme(scheme))
+	manifest := &v1beta2.Manifest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "keda"},
+		Spec: v1beta2.ManifestSpec{Install: v1beta2.InstallInfo{
+			Source: runtime.RawExtension{Raw: []byte(`{"ref": "` + held.String() + `"}`)},
+		}},
+	}
+	cluster := fake.NewClientBuilder().WithScheme(scheme).WithObjects(manifest).Build()
+	a.Keeper = &objects.Keeper{Client: cluster, Uncached: cluster, Signer: trusttest.NewSigner(t)}
+	b := &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{of("keda", "next version")}}}
+	_, err := a.Keeper.Restore(t.Context(), b)
+	require.NoError(t, err)
+
+	a.unpruned = true
+	require.NoError(t, a.prune(t.Context(), report.Facts{Bundle: b}))
+	require.Empty(t, api.deleted, "the Manifest is deleted, but is restored with this content")
+
+	without := &bundle.Bundle{}
+	require.NoError(t, cluster.Delete(t.Context(), manifest))
+	_, err = a.Keeper.Restore(t.Context(), without)
+	require.NoError(t, err)
+	require.NoError(t, a.prune(t.Context(), report.Facts{Bundle: without}))
+	require.Equal(t, []string{"held"}, api.deleted, "no bundle contains the module any more")
 }
 
 func TestContentDeletedDuringFetchIsCheckedAfterwards(t *testing.T) {

@@ -163,6 +163,38 @@ func TestManifestWithoutRemovalAnnotationIsReleased(t *testing.T) {
 		"the annotation was set, cleared and set again")
 }
 
+// A Manifest can be deleted after a round has restored deleted Manifests and before the round writes the bundle. A new
+// Manifest with the next version would have no inventory, so the next version would not prune any objects.
+func TestManifestDeletedDuringARoundKeepsItsInventory(t *testing.T) {
+	w := newWorld(t)
+	ctx := context.Background() // also used during cleanup
+	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}
+	t.Cleanup(func() {
+		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
+	})
+	b := bundleOf(module("keda", "1.0.0"))
+	w.sync(b)
+	keda, list := &v1beta2.Manifest{}, []v1beta2.Resource{{Name: "operator", Namespace: "keda"}}
+	require.True(t, w.get(keda, "keda"))
+	keda.Status.Synced, keda.Status.State = list, v1beta2.StateReady
+	require.NoError(t, cluster.Status().Update(ctx, keda))
+	_, err := w.Keeper.Restore(ctx, b)
+	require.NoError(t, err)
+
+	require.NoError(t, cluster.Delete(ctx, keda))
+	next := bundleOf(module("keda", "2.0.0"), module("nats", "2.0.0"))
+	w.sync(next)
+	require.True(t, w.get(keda, "keda"))
+	require.Equal(t, list, keda.Status.Synced)
+	require.Equal(t, "1.0.0", keda.Spec.Version, "the Manifest must be restored before it is upgraded")
+	require.NotContains(t, keda.Annotations, v1beta2.AnnotationRestoring)
+	require.True(t, w.get(&v1beta2.Manifest{}, "nats"), "a new module must not wait")
+	w.sync(next)
+	require.True(t, w.get(keda, "keda"))
+	require.Equal(t, list, keda.Status.Synced)
+	require.Equal(t, "2.0.0", keda.Spec.Version)
+}
+
 func TestRemovalContinuesAfterInterruptedRestore(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background() // also used during cleanup

@@ -207,6 +207,9 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 		return nil
 	}
 	if apierrors.IsNotFound(err) {
+		if known, err := s.Keeper.RestoreAgain(ctx, want.Name); known || err != nil {
+			return err // a later round updates the spec
+		}
 		manifest = &v1beta2.Manifest{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Name: want.Name, Labels: want.Labels, Annotations: want.Annotations,

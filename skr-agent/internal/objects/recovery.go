@@ -168,6 +168,39 @@ func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, e
 	return k.finish(ctx, known)
 }
 
+// RestoreAgain restores a Manifest that was deleted after the last call of Restore, and reports whether the memory
+// contains the Manifest. A new Manifest would have no inventory, so an upgrade or a removal would not delete the objects
+// of the installed version.
+func (k *Keeper) RestoreAgain(ctx context.Context, name string) (known bool, err error) {
+	if k == nil {
+		return false, nil
+	}
+	if err := k.load(ctx); err != nil {
+		return false, err
+	}
+	manifest := k.memory.manifest(name)
+	if manifest == nil || manifest.Leaving != "" {
+		return false, nil
+	}
+	_, err = k.restoreManifest(ctx, *manifest)
+	return true, err
+}
+
+// Remembered returns the Manifests that Restore creates again if another client deletes them.
+func (k *Keeper) Remembered() []v1beta2.Manifest {
+	if k == nil {
+		return nil
+	}
+	var manifests []v1beta2.Manifest
+	for _, known := range k.memory.Manifests {
+		manifests = append(manifests, v1beta2.Manifest{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: known.Name, Annotations: known.Annotations},
+			Spec:       known.Spec,
+		})
+	}
+	return manifests
+}
+
 // finishAll restores the inventories of existing Manifests.
 func (k *Keeper) finishAll(ctx context.Context, all []Remembered) error {
 	var problems []error
