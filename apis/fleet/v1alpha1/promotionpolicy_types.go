@@ -242,6 +242,8 @@ const (
 	WaitFleetUnknown WaitReason = "FleetUnknown"
 	// WaitTooManyFailures: more runtimes failed than maxFailurePercent allows.
 	WaitTooManyFailures WaitReason = "TooManyFailures"
+	// WaitCheckFailed: a check of the version failed in a runtime of the channel.
+	WaitCheckFailed WaitReason = "CheckFailed"
 	// WaitRolloutActive: the version's Rollout in the channel has not succeeded yet.
 	WaitRolloutActive WaitReason = "RolloutActive"
 	// WaitTooFewRuntimes: fewer runtimes than minRuntimes reported the version as ready.

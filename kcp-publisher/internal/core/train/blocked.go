@@ -10,6 +10,7 @@ import (
 // reasons.
 var operatorReasons = []v1alpha1.WaitReason{
 	v1alpha1.WaitChannelMissing, v1alpha1.WaitTemplateMissing, v1alpha1.WaitOtherPolicy, v1alpha1.WaitTooManyFailures,
+	v1alpha1.WaitCheckFailed,
 }
 
 // Blocked returns the versions of a policy whose promotion only an operator can unblock.

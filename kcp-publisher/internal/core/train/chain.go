@@ -224,6 +224,9 @@ func (c *chain) unproven(
 			},
 		)
 	}
+	if why := c.failedChecks(entry, counts); why != "" {
+		waits = append(waits, wait{fleet.WaitCheckFailed, why})
+	}
 	track := rollout.Track{Module: c.module, Channel: channel.Name}
 	switch newest := rollout.Newest(c.rollouts[track]); {
 	case newest != nil && newest.Spec.To == entry.Version && newest.Status.State != fleet.RolloutSucceeded:

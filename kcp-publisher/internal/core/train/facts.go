@@ -1,6 +1,9 @@
 package train
 
 import (
+	"fmt"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -23,6 +26,8 @@ type Counts struct {
 	Ready, Failed int32
 	// Behind counts runtimes whose newest bundle has an older version or does not contain the module.
 	Behind int32
+	// FailedChecks counts runtimes that reported a failed check of Version.
+	FailedChecks int32
 }
 
 // Count counts the runtimes of a fleet by track and state.
@@ -46,6 +51,9 @@ func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 	published, isCurrent := "", false
 	if r := kyma.Status.Runtime; r != nil && r.Published != nil {
 		published = r.Published.Versions[module]
+		if published == c.Version && slices.ContainsFunc(r.Published.Given[module].Checks, isFailed) {
+			c.FailedChecks++
+		}
 		isCurrent = r.Observed != nil && r.Observed.Digest == r.Published.Digest
 	}
 	if published == "" || bundle.Older(published, c.Version) {
@@ -66,6 +74,28 @@ func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 			c.Ready++
 		}
 	}
+}
+
+func isFailed(check v1beta2.CheckOutcome) bool { return check.Result == v1beta2.CheckFailed }
+
+// failedChecks returns a message about the checks of the version that failed in the channel, or empty. It also counts
+// failures that the version's Rollout recorded before the runtimes got another bundle.
+func (c *chain) failedChecks(entry *fleet.TrainVersion, counts Counts) string {
+	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: entry.Channel}])
+	if newest != nil && newest.Spec.To == entry.Version {
+		for _, wave := range newest.Status.Waves {
+			for _, check := range wave.Checks {
+				if check.Failed > 0 {
+					return fmt.Sprintf("rollout %s: check %s failed in %d runtimes of wave %s", newest.Name, check.Name,
+						check.Failed, wave.Name)
+				}
+			}
+		}
+	}
+	if counts.FailedChecks > 0 {
+		return fmt.Sprintf("checks failed in %d runtimes of channel %s", counts.FailedChecks, entry.Channel)
+	}
+	return ""
 }
 
 // counts returns the numbers of runtimes that follow the channel of an entry. known is false if not all runtimes are

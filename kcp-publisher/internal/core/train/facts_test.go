@@ -75,3 +75,32 @@ func TestErrorInAnOlderVersionCountsOnlyForTheLatestBundle(t *testing.T) {
 		})
 	}
 }
+
+func TestFailedChecksOfThePublishedVersionCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		published string
+		result    v1beta2.CheckResult
+		want      int32
+	}{
+		"failed check":                    {"2.0.0", v1beta2.CheckFailed, 1},
+		"passed check":                    {"2.0.0", v1beta2.CheckPassed, 0},
+		"inconclusive check":              {"2.0.0", v1beta2.CheckInconclusive, 0},
+		"failed check of another version": {"1.0.0", v1beta2.CheckFailed, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kyma := &v1beta2.Kyma{}
+			outcome := v1beta2.CheckOutcome{Name: "latency", Result: c.result}
+			kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
+				Versions: map[string]string{"keda": c.published},
+				Given: map[string]v1beta2.GivenVersion{
+					"keda": {Checks: []v1beta2.CheckOutcome{{Name: "api", Result: v1beta2.CheckPassed}, outcome}},
+				},
+			}}
+			counts := Counts{Version: "2.0.0"}
+			counts.add(kyma, "keda")
+			if counts.FailedChecks != c.want {
+				t.Errorf("got %d runtimes with failed checks, want %d", counts.FailedChecks, c.want)
+			}
+		})
+	}
+}

@@ -134,6 +134,9 @@ func (h *history) step() {
 		h.held[version] = !h.held[version]
 	case "counts":
 		h.count(channel, rapid.Int32Range(0, 20).Draw(h.t, "ready"), rapid.Int32Range(0, 2).Draw(h.t, "failed")/2)
+		counts := h.counts[channel]
+		counts.FailedChecks = rapid.Int32Range(0, 3).Draw(h.t, "failed checks") / 3
+		h.counts[channel] = counts
 	case "unknown":
 		h.unknown = !h.unknown
 	case "forget":
@@ -205,7 +208,7 @@ func (h *history) check(p Promotion) {
 	case h.held[p.Version]:
 		h.t.Fatalf("promotion %+v has a version that its ModuleTemplate holds", p)
 	case h.unknown || counts.Version != p.Version || counts.Ready < channel.MinRuntimes ||
-		counts.Failed*100 > channel.MaxFailurePercent*(counts.Ready+counts.Failed):
+		counts.FailedChecks > 0 || counts.Failed*100 > channel.MaxFailurePercent*(counts.Ready+counts.Failed):
 		h.t.Fatalf("promotion %+v is not proven by the counts %+v", p, counts)
 	case berlin.Weekday() == time.Friday:
 		h.t.Fatalf("promotion %+v at %s is on a Friday", p, berlin)

@@ -201,6 +201,33 @@ func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 			},
 			reason: fleet.WaitTooManyFailures, message: "2 of 7 runtimes failed",
 		},
+		"version whose check failed in one runtime": {
+			change: func(in *Input) {
+				in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 99, Failed: 1, FailedChecks: 1}
+			},
+			reason: fleet.WaitCheckFailed, message: "checks failed in 1 runtimes of channel fast",
+		},
+		"version whose rollout recorded a failed check": {
+			change: func(in *Input) {
+				r := rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(2*week))
+				r.Status.Waves = []fleet.WaveStatus{
+					{Name: "canary", Checks: []fleet.CheckSummary{{Name: "latency", Passed: 99, Failed: 1}}},
+				}
+				in.Rollouts = []fleet.Rollout{r}
+			},
+			reason:  fleet.WaitCheckFailed,
+			message: "rollout keda-fast-3: check latency failed in 1 runtimes of wave canary",
+		},
+		"failed check of another version is ignored": {
+			change: func(in *Input) {
+				r := rolloutOf("fast", "1.7.0", 3, fleet.RolloutSucceeded, ago(3*week))
+				r.Status.Waves = []fleet.WaveStatus{
+					{Name: "canary", Checks: []fleet.CheckSummary{{Name: "latency", Failed: 1}}},
+				}
+				in.Rollouts = []fleet.Rollout{r}
+			},
+			reason: fleet.WaitDue, due: true,
+		},
 		"active rollout in the next channel blocks the promotion": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("regular", "1.7.0", 3, fleet.RolloutWaiting, metav1.Time{})}
