@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -69,5 +71,25 @@ func TestCheckResultsAreRecordedForLatestBundle(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
+	}
+}
+
+func TestMeasurementsWithTheSameResultDoNotChangeTheStatus(t *testing.T) {
+	s := healthy()
+	s.facts.Published.State.Manifests[0].Checks = []fleet.Check{{Name: "latency"}}
+	s.facts.Published.Predicate.KymaGeneration = 4
+	s.facts.Report.Kyma = &bundle.ReportedKyma{Generation: 4}
+	s.facts.Given = map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1"}}
+	measured := func(value string, passes int32) v1beta2.KymaStatus {
+		s.facts.Report.Modules[0].Checks = []bundle.ReportedCheck{
+			{CheckOutcome: outcome("latency", v1beta2.CheckPassed, value), Passes: passes},
+		}
+		return Status(s.before, s.facts, s.now)
+	}
+	s.before = measured("0.2", 3)
+	s.facts.Given = s.before.Runtime.Published.Given
+	s.before = measured("0.2", 3)
+	if after := measured("0.3", 400); !equality.Semantic.DeepEqual(after, s.before) {
+		t.Errorf("status changed from %+v to %+v", s.before, after)
 	}
 }

@@ -1,9 +1,12 @@
 package rollout
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -212,5 +215,41 @@ func TestWorstValueDependsOnTheBounds(t *testing.T) {
 		if got := worst(c.check, values); got.runtime != c.want {
 			t.Errorf("%s: got worst runtime %s, want %s", name, got.runtime, c.want)
 		}
+	}
+}
+
+func TestUnchangedCheckResultsOfTenThousandRuntimesWriteNothing(t *testing.T) {
+	policy := policies("careful")
+	policy[0].Spec.Waves = []fleet.Wave{{
+		Name: "all", Percent: new(int32(100)), Soak: metav1.Duration{Duration: time.Hour},
+		Checks: []fleet.Check{{Name: "works", CEL: &fleet.CELCheck{Expression: "true"}}},
+	}}
+	runtimes := make([]Runtime, 10_000)
+	for i := range runtimes {
+		runtimes[i] = at(fmt.Sprint("runtime-", i), "prod", "1.0.0")
+	}
+	all := NextRound(policy, nil, map[Track]Followers{keda: {"2.0.0", runtimes}}, noon).Create
+	results := []v1beta2.CheckResult{v1beta2.CheckPassed, v1beta2.CheckInconclusive}
+	for i := range runtimes {
+		outcome := v1beta2.CheckOutcome{Name: "works", Result: results[i%2], Value: fmt.Sprint(i)}
+		runtimes[i] = measuredBy(grantedAgo(runtimes[i], 1), outcome)
+		runtimes[i].Given.Ready = true
+	}
+	stored := []fleet.Rollout{*all[0]}
+	stored[0].ResourceVersion = "7"
+	next := func(now time.Time) []*fleet.Rollout {
+		return NextRound(policy, stored, map[Track]Followers{keda: {"2.0.0", runtimes}}, now).Update
+	}
+	first := next(noon)
+	if len(first) != 1 || first[0].Status.Waves[0].Checks[0].Passed != 5_000 {
+		t.Fatalf("got updates %+v, want the results of all checks", first)
+	}
+	stored[0].Status = first[0].Status
+	if again := next(noon.Add(time.Minute)); len(again) > 0 {
+		t.Errorf("results without a change updated the status from %+v to %+v", stored[0].Status, again[0].Status)
+	}
+	runtimes[0].Given.Checks[0].Result = v1beta2.CheckInconclusive
+	if changed := next(noon.Add(time.Minute)); len(changed) != 1 {
+		t.Errorf("got %d updates for a changed result, want 1", len(changed))
 	}
 }
