@@ -1,0 +1,74 @@
+// Command slowmodule runs a workload of the sample module scaler and a Prometheus that measures it, for a runtime
+// without nodes. The workload serves requests in the version of the runtime's Deployment scaler-manager. A version from
+// 1.9.0 is slow, but its Deployment is ready. The command creates the Service monitoring/prometheus in the runtime,
+// which checks of modules can query.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func main() {
+	flags := flag.NewFlagSet("slowmodule", flag.ExitOnError) // controller-runtime adds --kubeconfig to the default set
+	kubeconfig := flags.String("kubeconfig", "", "kubeconfig of the runtime")
+	_ = flags.Parse(os.Args[1:]) // exits on errors
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *kubeconfig); err != nil {
+		fmt.Fprintln(os.Stderr, "slowmodule:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, kubeconfig string) (err error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	runtime, err := client.New(config, client.Options{})
+	if err != nil {
+		return err
+	}
+	host, err := ownAddress()
+	if err != nil {
+		return err
+	}
+	module := newWorkload(runtime)
+	address, err := module.start(ctx, host)
+	if err != nil {
+		return err
+	}
+	prometheus, err := startPrometheus(ctx, host, address)
+	if err != nil {
+		return err
+	}
+	defer prometheus.close()
+	if err := publish(ctx, runtime, prometheus.address); err != nil {
+		return fmt.Errorf("create Service monitoring/prometheus: %w", err)
+	}
+	if err := prometheus.untilMeasured(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("Service monitoring/prometheus leads to the Prometheus at http://%s, which measures module scaler.\n"+
+		"Ctrl-C ends it.\n", prometheus.address)
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-prometheus.process.Exited():
+		return fmt.Errorf("prometheus ended:\n%s", prometheus.output())
+	}
+}
+
+// logError logs an error of a background task, which the task retries.
+func logError(what string, err error) {
+	slog.Error(what, "error", err)
+}
