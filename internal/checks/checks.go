@@ -85,6 +85,9 @@ type Definition struct {
 	fleet.Check
 	// Problem is the reason why the check cannot be measured, or "".
 	Problem string
+
+	// of and query identify the check and its query in States.
+	of, query string
 }
 
 // Next returns the state after a measurement.
@@ -170,6 +173,7 @@ func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 		d.Timeout.Duration = min(cmp.Or(d.Timeout.Duration, DefaultTimeout), bundle.MaxCheckTimeout)
 		d.SuccessThreshold = cmp.Or(d.SuccessThreshold, DefaultThreshold)
 		d.FailureThreshold = cmp.Or(d.FailureThreshold, DefaultThreshold)
+		d.of, d.query = identify(d.Check), queryOf(d.Check)
 		definitions = append(definitions, d)
 	}
 	slices.SortFunc(definitions, func(a, b Definition) int { return cmp.Compare(a.Name, b.Name) })
@@ -182,7 +186,7 @@ func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 func Continue(definitions []Definition, previous []State) []State {
 	states := make([]State, 0, len(definitions))
 	for _, d := range definitions {
-		s := State{Name: d.Name, Of: identify(d.Check), Query: queryOf(d.Check)}
+		s := State{Name: d.Name, Of: d.of, Query: d.query}
 		at := slices.IndexFunc(previous, func(p State) bool { return p.Name == d.Name })
 		switch {
 		case at < 0:

@@ -8,6 +8,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -23,6 +24,22 @@ type proving struct {
 	remembered bool
 	// shipped contains the checks that modules ship, by the digest of the content.
 	shipped map[digest.Digest]shipped
+	// keptTargets contains the targets of the last round by module, because most rounds change none.
+	keptTargets map[string]keptTarget
+}
+
+// keptTarget is a target with the input from which it was computed.
+type keptTarget struct {
+	from   targetInput
+	target prove.Target
+}
+
+// targetInput identifies the input of a target: the bundle's desired state, the installed Manifest, and the reason why
+// the shipped checks are unreadable.
+type targetInput struct {
+	state                    digest.Digest
+	uid                      types.UID
+	resourceVersion, problem string
 }
 
 // shipped contains the checks that a module ships, or the reason why they are unreadable.
@@ -88,7 +105,7 @@ func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1b
 	}
 	want := b.State.Manifests[at]
 	want.Checks = run.Checks
-	t := a.target(ctx, want, installed, map[digest.Digest]shipped{})
+	t := a.target(want, manifestOf(want, installed), a.shippedBy(ctx, want, map[digest.Digest]shipped{}))
 	t.Version = installed[live].RunningVersion() // differs from the bundle's version while the module's upgrade waits
 	a.Checks.SetRun(run.ID, t, "")
 }
@@ -129,30 +146,44 @@ func (a *Agent) saveChecks(ctx context.Context, log logr.Logger) {
 // targets returns a check target for each managed module of the bundle that has checks.
 func (a *Agent) targets(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) []prove.Target {
 	var targets []prove.Target
-	used := map[digest.Digest]shipped{}
+	used, kept := map[digest.Digest]shipped{}, map[string]keptTarget{}
 	for _, want := range b.State.Manifests {
 		if len(want.Checks) == 0 || want.Unmanaged {
 			continue
 		}
-		targets = append(targets, a.target(ctx, want, installed, used))
+		live, found := manifestOf(want, installed), a.shippedBy(ctx, want, used)
+		from := targetInput{state: b.Config.Digest, problem: found.problem}
+		if live != nil {
+			from.uid, from.resourceVersion = live.UID, live.ResourceVersion
+		}
+		known, ok := a.keptTargets[want.Module]
+		if !ok || known.from != from || from.state == "" {
+			known = keptTarget{from, a.target(want, live, found)}
+		}
+		kept[want.Module] = known
+		targets = append(targets, known.target)
 	}
-	a.shipped = used
+	a.shipped, a.keptTargets = used, kept
 	return targets
 }
 
+// manifestOf returns the installed Manifest of a module of the bundle, or nil.
+func manifestOf(want bundle.Manifest, installed []v1beta2.Manifest) *v1beta2.Manifest {
+	at := slices.IndexFunc(installed, func(m v1beta2.Manifest) bool { return m.Name == want.Name })
+	if at < 0 {
+		return nil
+	}
+	return &installed[at]
+}
+
 // target returns the check target for a module of the bundle: its checks, its installed state, and the account that
-// runs the checks.
-func (a *Agent) target(
-	ctx context.Context, want bundle.Manifest, installed []v1beta2.Manifest, used map[digest.Digest]shipped,
-) prove.Target {
-	found := a.shippedBy(ctx, want, used)
+// runs the checks. live is nil if the module is not installed.
+func (a *Agent) target(want bundle.Manifest, live *v1beta2.Manifest, found shipped) prove.Target {
 	t := prove.Target{
 		Module: want.Module, Version: want.Version, CheckFor: want.CheckFor.Duration,
 		Definitions: checks.Define(want.Checks, found.checks, found.problem),
 	}
-	at := slices.IndexFunc(installed, func(m v1beta2.Manifest) bool { return m.Name == want.Name })
-	if at >= 0 {
-		live := &installed[at]
+	if live != nil {
 		t.User, t.Namespaces = a.Accounts.Of(live.Module(), live.ModuleLabel()), namespacesOf(live)
 		t.Installed = live.RunningVersion() == want.Version && live.Spec.Version == want.Version
 		t.Ready = t.Installed && isReady(live)

@@ -97,6 +97,42 @@ func TestChecksNeedReadyModuleInVersionOfBundle(t *testing.T) {
 	require.Empty(t, a.targets(t.Context(), bundleWith("1.0.0"), nil))
 }
 
+func TestTargetsAreComputedAgainOnlyAfterAChange(t *testing.T) {
+	type round struct {
+		b    *bundle.Bundle
+		live v1beta2.Manifest
+	}
+	cel := fleet.Check{Name: "cel", CEL: &fleet.CELCheck{Expression: "true"}}
+	for name, c := range map[string]struct {
+		change  func(*round)
+		ready   bool
+		changed bool
+	}{
+		"nothing changed": {func(*round) {}, true, false},
+		"another status": {func(r *round) {
+			r.live.ResourceVersion, r.live.Status.State = "6", v1beta2.StateError
+		}, false, true},
+		"another Manifest": {func(r *round) { r.live.UID, r.live.Spec.Version = "b", "0.9.0" }, false, true},
+		"another desired state": {func(r *round) {
+			r.b.Config.Digest, r.b.State.Manifests[0].Version = "z", "2.0.0"
+		}, false, true},
+		"state without a digest":  {func(r *round) { r.b.Config.Digest = "" }, true, true},
+		"module is not installed": {func(r *round) { r.live.Name = "other" }, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, _ := newProving(t)
+			r := round{bundleWith("1.0.0", cel), readyManifest("1.0.0")}
+			r.b.Config.Digest, r.live.UID, r.live.ResourceVersion = "y", "a", "5"
+			before := a.targets(t.Context(), r.b, []v1beta2.Manifest{r.live})
+			require.True(t, before[0].Ready)
+			c.change(&r)
+			after := a.targets(t.Context(), r.b, []v1beta2.Manifest{r.live})
+			require.Equal(t, c.ready, after[0].Ready)
+			require.Equal(t, c.changed, &before[0].Definitions[0] != &after[0].Definitions[0])
+		})
+	}
+}
+
 func TestQueriesAreMeasuredOnlyBeforeUpgrades(t *testing.T) {
 	query := fleet.Check{Name: "query", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
 	for name, c := range map[string]struct {
