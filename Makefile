@@ -49,9 +49,10 @@ soak: ## run the chaos fleet without faults for DURATION (1h) and report the gro
 	@$(MAKE) --no-print-directory chaos DURATION=$(or $(DURATION),1h) FLAGS="--soak $(FLAGS)"
 
 # The scenarios come first, because they take half of the time, and the other packages run while scenarios wait. make
-# lint runs go vet. Random tests repeat the same cases, which $$RAPID_SEED and hack/suite define.
+# lint runs go vet. Random tests repeat the same cases, which $$RAPID_SEED and hack/suite define. A high GOGC saves a
+# third of the CPU time of a test binary.
 test: build assets bin/lend ## run the short test suite with real API servers and a real registry
-	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" RAPID_SEED=1 \
+	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" RAPID_SEED=1 GOGC="$${GOGC:-400}" \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
 	  bin/lend $(TOOL) gotestsum --format standard-quiet --hide-summary skipped \
 	  --packages './integration/scenario ./...' -- -vet=off -ldflags='-s -w' -timeout $(TIMEOUT)
