@@ -82,7 +82,7 @@ RACE_PACKAGES := ./kcp-publisher/internal/controller ./kcp-publisher/internal/pu
 test-race: assets ## run the race detector on the publisher's and the agent's concurrent packages; needs a C compiler
 	@if command -v $$(go env CC) >/dev/null; then \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" CGO_ENABLED=1 \
-	    go test -race -vet=off -skip 'RandomHistories' $(RACE_PACKAGES); \
+	    GOGC="$${GOGC:-400}" go test -race -vet=off -skip 'RandomHistories' $(RACE_PACKAGES); \
 	else echo "SKIPPED: the race detector needs a C compiler"; fi
 
 # make test runs a part of these histories.
