@@ -106,8 +106,10 @@ type Agent struct {
 	// logged contains the last log line of each subject. waiting contains the logged reason of each module whose
 	// upgrade waits for a maintenance window. notImported contains the logged error of each file that failed to import.
 	logged, waiting, notImported logonce.Memo
-	delivery                     delivery
-	twins                        twins
+	// imports runs the import of the import folder.
+	imports  background[[]importer.Taken]
+	delivery delivery
+	twins    twins
 	// sequence is the sequence of the last report. resumed is true after the agent read the sequence of the previous
 	// process.
 	sequence int64

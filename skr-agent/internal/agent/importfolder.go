@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
 
@@ -10,14 +11,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 )
 
+// importTimeSlice is the time that a poll waits for an import. A longer import continues next to later rounds, so it
+// does not delay restores, upgrades and reports. The agent polls again after its end.
+const importTimeSlice = 2 * time.Second
+
 // importFiles imports the files in the import folder into the registry or OCI layout of the agent. The poll then reads
 // the imported bundle from there.
 func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
-	taken, err := a.Folder.Import(ctx, importer.Importer{
+	target := importer.Importer{
 		To: a.Puller.Location(), Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew,
+	}
+	taken, ended := a.imports.next(importTimeSlice, a.Notify, func() []importer.Taken {
+		taken, err := a.Folder.Import(ctx, target)
+		if err != nil {
+			taken = []importer.Taken{{File: a.Folder.Dir, Err: err}}
+		}
+		return taken
 	})
-	if err != nil {
-		taken = []importer.Taken{{File: a.Folder.Dir, Err: err}}
+	if !ended {
+		return
 	}
 	for _, t := range a.importNews(taken) {
 		switch refused := refusal.Of(t.Err); {
@@ -30,6 +42,36 @@ func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
 		default:
 			log.Error(t.Err, "failed to import a file", "file", t.File)
 		}
+	}
+}
+
+// background is a task that can take longer than a round. It must be used from one goroutine.
+type background[T any] struct {
+	// result receives the result of the running task. It is nil if no task is running.
+	result chan T
+}
+
+// next starts the task unless it is already running, and returns its result if it ends within the time slice.
+// Otherwise, ended is false, next calls wake after the end of the task, and a later call returns the result.
+func (b *background[T]) next(slice time.Duration, wake func(), task func() T) (result T, ended bool) {
+	if b.result == nil {
+		results, late := make(chan T, 1), time.Now().Add(slice)
+		b.result = results
+		go func() {
+			results <- task()
+			if time.Now().After(late) {
+				wake()
+			}
+		}()
+	}
+	timer := time.NewTimer(slice)
+	defer timer.Stop()
+	select {
+	case result = <-b.result:
+		b.result = nil
+		return result, true
+	case <-timer.C:
+		return result, false
 	}
 }
 
