@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"strings"
 
@@ -370,6 +371,9 @@ func wellFormed(object *unstructured.Unstructured) error {
 		if value, found, _ := unstructured.NestedFieldNoCopy(object.Object, "metadata", field); !found || value == nil {
 			unstructured.RemoveNestedField(object.Object, "metadata", field)
 			continue
+		} else if entries, ok := value.(map[string]any); ok {
+			// Charts write null for a value that is not set, and Helm installs them.
+			maps.DeleteFunc(entries, func(_ string, entry any) bool { return entry == nil })
 		}
 		if _, _, err := unstructured.NestedStringMap(object.Object, "metadata", field); err != nil {
 			return fmt.Errorf("%s: values of metadata.%s must be strings: put them in quotes", Name(object), field)

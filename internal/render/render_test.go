@@ -89,6 +89,15 @@ func TestOrderOfObjectsDoesNotDependOnPackaging(t *testing.T) {
 	}
 }
 
+// Charts write null for a label or annotation whose value is not set.
+func TestLabelsAndAnnotationsWithoutAValueAreOmitted(t *testing.T) {
+	objects, err := Render(Input{Packed: v1beta2.OCIRef, Content: []byte(
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: a, labels: {unset: null, set: b}, annotations: {unset:}}\n")})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"set": "b"}, objects[0].GetLabels())
+	require.Empty(t, objects[0].GetAnnotations())
+}
+
 func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 	many := make([]member, MaxEntries+1)
 	for i := range many {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
@@ -66,7 +65,7 @@ func (a *actor) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unst
 		o = reference(r)
 		return a.cluster.Get(ctx, client.ObjectKeyFromObject(o), o)
 	})
-	if apierrors.IsNotFound(err) || errors.Is(err, errAbsentKind) {
+	if isAbsent(err) || errors.Is(err, errAbsentKind) {
 		return nil, nil
 	}
 	return o, err
@@ -92,7 +91,7 @@ func (a *actor) metadata(ctx context.Context, r v1beta2.Resource) (*metav1.Parti
 		o.SetGroupVersionKind(gvkOf(r))
 		return err
 	})
-	if apierrors.IsNotFound(err) {
+	if isAbsent(err) {
 		return nil, nil
 	}
 	return o, err

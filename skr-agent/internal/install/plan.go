@@ -104,8 +104,10 @@ func makePlan(
 	by guard.Owner, served scopes,
 ) (plan, error) {
 	scope, unserved := withDefinitions(served, rendered)
-	if err := normalize.UnstructuredList(rendered); err != nil {
-		return plan{}, err
+	for _, o := range rendered {
+		if err := normalized(o); err != nil {
+			return plan{}, err
+		}
 	}
 	p := plan{unserved: unserved}
 	seen, stay := keys{}, keys{}
@@ -163,6 +165,18 @@ func makePlan(
 	}
 	p.prune = slices.Concat(removalStages(without(before, stay))...)
 	return p, nil
+}
+
+// normalized converts an object to the form in which the API server stores it. The library panics for objects of kinds
+// that are only part of requests and responses, such as Status.
+func normalized(o *unstructured.Unstructured) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = fmt.Errorf("%s (%s): not an object that can be installed: remove it from the content", guard.KeyOf(o),
+				o.GetAPIVersion())
+		}
+	}()
+	return normalize.UnstructuredList([]*unstructured.Unstructured{o}) // Unstructured would empty the rules of roles
 }
 
 // leaveOut records an object whose kind the API server does not serve. It also adds the object to the set stay, whose

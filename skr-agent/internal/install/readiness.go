@@ -186,6 +186,7 @@ func hasStatus(r v1beta2.Resource) bool {
 		schema.GroupKind{Group: "batch", Kind: "Job"},
 		schema.GroupKind{Kind: "Pod"},
 		schema.GroupKind{Kind: "PersistentVolumeClaim"},
+		apiServiceKind,
 		schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
 		return true
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -74,6 +75,9 @@ func plain(err error) string {
 		// "Invalid value: core.PodTemplateSpec{...}: field is immutable" can contain pages of text between the braces.
 		if end := strings.LastIndex(text, "}: "); strings.HasPrefix(text, "Invalid value: ") && end > 0 {
 			text = text[end+len("}: "):]
+		}
+		if cause.Type == metav1.CauseTypeForbidden {
+			text, _, _ = strings.Cut(text, "\n") // for a Pod, pages with the difference of the two specs follow
 		}
 		if cause.Field != "" && cause.Field != "<nil>" {
 			text = cause.Field + ": " + text
@@ -240,7 +244,7 @@ func (i *Installer) refusals(ctx context.Context, m *v1beta2.Manifest, known *me
 	var refused []refusal
 	for _, o := range slices.Concat(p.stages[:]...) {
 		gk := o.GroupVersionKind().GroupKind()
-		if defined[gk.Group] || gk.Group == "" && gk.Kind == "Pod" {
+		if defined[gk.Group] {
 			continue
 		}
 		if i.isSettled(known, o) {
@@ -252,7 +256,7 @@ func (i *Installer) refusals(ctx context.Context, m *v1beta2.Manifest, known *me
 			i.settleUnchanged(known, o, tried)
 			continue
 		case apierrors.IsNotFound(err), isTransient(err),
-			apierrors.IsForbidden(err) && gk.Group == "rbac.authorization.k8s.io":
+			apierrors.IsForbidden(err) && (gk.Group == "rbac.authorization.k8s.io" || gk == schema.GroupKind{Kind: "Pod"}):
 			continue
 		case isTemporary(err), ctx.Err() != nil:
 			return nil, err

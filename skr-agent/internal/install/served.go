@@ -147,16 +147,36 @@ func (i *Installer) hidden(ctx context.Context, r v1beta2.Resource) (string, err
 var crdKind = metav1.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
 // unlistable returns why the API server cannot list a kind whose watch does not start, for example because a conversion
-// webhook does not respond. It returns nil if the watch has started or the list succeeds. The watch itself retries
-// without an error.
+// webhook does not respond or because the kind supports only create requests. It returns nil if the watch has started
+// or the list succeeds. The watch itself retries without an error.
 func (i *Installer) unlistable(ctx context.Context, a *actor, r v1beta2.Resource) error {
 	if !i.watches.unsynced(r) {
 		return nil
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvkOf(r).GroupVersion().WithKind(r.Kind + "List"))
-	if err := a.cluster.List(ctx, list, client.Limit(1)); apierrors.IsInternalError(err) {
+	switch err := a.cluster.List(ctx, list, client.Limit(1)); {
+	case apierrors.IsInternalError(err):
 		return fmt.Errorf("list objects of this kind: %w", err)
+	case (apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)) && a.isNotStored(gvkOf(r)):
+		return errNotStored
 	}
 	return nil
+}
+
+var errNotStored = errors.New("the API server does not store objects of this kind: remove the object from the content")
+
+// isNotStored reports whether the API server serves a kind without the verb list. Clients only create such objects, for
+// example a TokenReview.
+func (a *actor) isNotStored(gvk schema.GroupVersionKind) bool {
+	list, err := a.discovery.ServerResourcesForGroupVersion(gvk.GroupVersion().String())
+	return err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool {
+		return r.Kind == gvk.Kind && !strings.Contains(r.Name, "/") && !slices.Contains(r.Verbs, "list")
+	})
+}
+
+// isAbsent reports whether a read means that an object does not exist. Objects of a kind that cannot be read, such as a
+// TokenReview, are never stored.
+func isAbsent(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }

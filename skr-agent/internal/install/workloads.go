@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,8 +33,24 @@ func workloadState(s observation) (state v1beta2.State, message string, ok bool)
 		return pausedState(o)
 	case schema.GroupKind{Group: "apps", Kind: "DaemonSet"}, schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
 		return onDeleteState(o)
+	case apiServiceKind:
+		return apiServiceState(o)
 	}
 	return "", "", false
+}
+
+// apiServiceKind is the kind of objects that register another server's API version.
+var apiServiceKind = schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}
+
+// apiServiceState returns Processing until the server of an APIService responds. kstatus ignores the status of an
+// APIService.
+//
+// Source: Kubernetes API reference, APIServiceStatus: condition Available.
+func apiServiceState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
+	if service, _, _ := unstructured.NestedMap(o.Object, "spec", "service"); service == nil || isTrue(o, "Available") {
+		return "", "", false
+	}
+	return v1beta2.StateProcessing, cmp.Or(messageOf(o, "Available"), "APIService is not available yet"), true
 }
 
 // jobState returns Processing until a Job has completed. kstatus returns Current as soon as a Job has started.
@@ -120,6 +137,17 @@ func isTrue(o *unstructured.Unstructured, condition string) bool {
 		}
 	}
 	return false
+}
+
+func messageOf(o *unstructured.Unstructured, condition string) string {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		if found, _ := c.(map[string]any); found["type"] == condition {
+			text, _ := found["message"].(string)
+			return text
+		}
+	}
+	return ""
 }
 
 func textAt(o *unstructured.Unstructured, path ...string) string {

@@ -11,15 +11,16 @@ import (
 
 // These constants are the sources of the expected states.
 const (
-	byKstatus    = "kstatus: cli-utils pkg/kstatus/status"
-	byJobs       = "Kubernetes documentation, Jobs"
-	byDeployment = "Kubernetes documentation, Deployments"
-	byUpdates    = "Kubernetes documentation, update strategies of DaemonSets and StatefulSets"
-	byVolumes    = "Kubernetes documentation, Storage Classes: volume binding mode"
-	byPods       = "Kubernetes documentation, Pod lifecycle"
-	byCRDs       = "Kubernetes documentation, CustomResourceDefinition conditions"
-	byKyma       = "Kyma documentation, module CR: status.state"
-	byExistence  = "kstatus: kinds without a status are current once they exist"
+	byKstatus     = "kstatus: cli-utils pkg/kstatus/status"
+	byJobs        = "Kubernetes documentation, Jobs"
+	byDeployment  = "Kubernetes documentation, Deployments"
+	byUpdates     = "Kubernetes documentation, update strategies of DaemonSets and StatefulSets"
+	byVolumes     = "Kubernetes documentation, Storage Classes: volume binding mode"
+	byPods        = "Kubernetes documentation, Pod lifecycle"
+	byCRDs        = "Kubernetes documentation, CustomResourceDefinition conditions"
+	byAPIServices = "Kubernetes API reference, APIServiceStatus"
+	byKyma        = "Kyma documentation, module CR: status.state"
+	byExistence   = "kstatus: kinds without a status are current once they exist"
 )
 
 func TestStatesOfObjectsMatchDocumentation(t *testing.T) {
@@ -45,6 +46,10 @@ func TestStatesOfObjectsMatchDocumentation(t *testing.T) {
 	}
 	core := func(kind, rest string) string {
 		return "apiVersion: v1\nkind: " + kind + "\nmetadata: {name: x}\n" + rest
+	}
+	apiService := func(spec, status string) string {
+		return "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: " + spec +
+			"\nstatus: " + status
 	}
 	custom := func(group, status string) string {
 		return "apiVersion: " + group + "/v1\nkind: X\nmetadata: {name: x, generation: 2}\nstatus: " + status
@@ -245,6 +250,21 @@ func TestStatesOfObjectsMatchDocumentation(t *testing.T) {
 				`status: {conditions: [{type: NamesAccepted, status: "True"}, {type: Established, status: "True"}]}`,
 			observation{}, ready,
 		},
+		{
+			"server of an APIService does not respond", byAPIServices,
+			apiService("{service: {name: x, namespace: y}}",
+				`{conditions: [{type: Available, status: "False", message: no endpoints}]}`), observation{}, processing,
+		},
+		{
+			"APIService has no status", byAPIServices, apiService("{service: {name: x, namespace: y}}", "{}"),
+			observation{}, processing,
+		},
+		{
+			"server of an APIService responds", byAPIServices,
+			apiService("{service: {name: x, namespace: y}}", `{conditions: [{type: Available, status: "True"}]}`),
+			observation{}, ready,
+		},
+		{"APIService has no server", byAPIServices, apiService("{}", "{}"), observation{}, ready},
 		{"ConfigMap exists", byExistence, core("ConfigMap", ""), observation{}, ready},
 
 		{"custom resource has no status", byKstatus, custom("example.org", "{}"), observation{}, ready},

@@ -169,8 +169,8 @@ func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, e
 }
 
 // RestoreAgain restores a Manifest that was deleted after the last call of Restore, and reports whether the memory
-// contains the Manifest. A new Manifest would have no inventory, so an upgrade or a removal would not delete the objects
-// of the installed version.
+// contains the Manifest. A new Manifest would have no inventory, so an upgrade or a removal would not delete the
+// objects of the installed version.
 func (k *Keeper) RestoreAgain(ctx context.Context, name string) (known bool, err error) {
 	if k == nil {
 		return false, nil

@@ -1,0 +1,98 @@
+package install
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Clients create a TokenReview to ask a question. The API server stores no TokenReviews, so it cannot list them.
+func TestKindThatIsNotStoredDoesNotBlockOtherObjects(t *testing.T) {
+	w := newWorld(t)
+	const review = "apiVersion: authentication.k8s.io/v1\nkind: TokenReview\nmetadata: {name: question}\n" +
+		"spec: {token: x}\n---\n"
+	w.wants("asking", review+aConfigMap("asking"), version("1.0.0"))
+	w.state("asking", v1beta2.StateError,
+		"TokenReview question: the API server does not store objects of this kind: remove the object from the content")
+	require.True(t, w.exists(&corev1.ConfigMap{}, home, "asking"), "the other object must be installed")
+	w.wants("binding", "apiVersion: v1\nkind: Binding\nmetadata: {name: pod}\ntarget: {kind: Node, name: node}\n---\n"+
+		aConfigMap("binding"), version("1.0.0"))
+	w.state("binding", v1beta2.StateError, "Binding kyma-system/pod: the API server does not store objects of this kind")
+	require.True(t, w.exists(&corev1.ConfigMap{}, home, "binding"), "the other object must be installed")
+
+	t.Log("a version without the object is installed")
+	w.wants("asking", aConfigMap("asking"), version("2.0.0"))
+	w.state("asking", v1beta2.StateReady, "")
+
+	t.Log("a module with the object is removed")
+	w.wants("leaving", review+aConfigMap("leaving"), version("1.0.0"))
+	w.state("leaving", v1beta2.StateError, "the API server does not store objects of this kind")
+	w.remove("leaving")
+	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "leaving") })
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "leaving"))
+}
+
+func TestModuleIsNotReadyWhileItsAggregatedAPIIsUnavailable(t *testing.T) {
+	w := newWorld(t)
+	w.wants("aggregated", "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\n"+
+		"metadata: {name: v1.absent.example.org}\nspec:\n  group: absent.example.org\n  version: v1\n"+
+		"  groupPriorityMinimum: 100\n  versionPriority: 10\n  insecureSkipTLSVerify: true\n"+
+		"  service: {name: absent, namespace: kyma-system}\n---\n"+aConfigMap("aggregated"))
+	w.state("aggregated", v1beta2.StateProcessing, `service/absent in "kyma-system" is not present`)
+	require.True(t, w.exists(&corev1.ConfigMap{}, home, "aggregated"))
+	w.remove("aggregated")
+	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "aggregated") })
+}
+
+func TestPodWithImmutableFieldsIsRecreatedOnlyWithPermission(t *testing.T) {
+	w := newWorld(t)
+	pod := func(annotations, args string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: once, annotations: {" + annotations + "}}\n" +
+			"spec: {restartPolicy: Never, containers: [{name: c, image: example.org/x, args: [" + args + "]}]}\n---\n"
+	}
+	w.wants("once", pod("", "first")+aConfigMap("once"), version("1.0.0"))
+	w.state("once", v1beta2.StateProcessing, "Pending")
+	live := &corev1.Pod{}
+	before := w.uid(live, "once")
+
+	w.wants("once", pod("", "second")+aConfigMap("twice"), version("2.0.0"))
+	w.state("once", v1beta2.StateError, "nothing of version 2.0.0 was applied: Pod kyma-system/once: spec: Forbidden")
+	operation := w.manifest("once").Status.LastOperation.Operation
+	require.Contains(t, operation, "can only be changed by recreating it")
+	require.NotContains(t, operation, "\n", "the message must not contain the difference of the specs")
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "twice"))
+
+	w.wants("once", pod(`kyma-pull.dev/recreate: "true"`, "second")+aConfigMap("twice"), version("3.0.0"))
+	w.eventually("the Pod is recreated", func() bool {
+		return w.exists(live, home, "once") && live.UID != before && live.Spec.Containers[0].Args[0] == "second"
+	})
+}
+
+// A response of the API server that was saved as a manifest makes a library panic. The agent also plans such a module
+// when it prunes objects of other modules.
+func TestResponseInContentAffectsOnlyItsModule(t *testing.T) {
+	w := newWorld(t)
+	w.wants("other", aConfigMap("dropped"), version("1.0.0"))
+	w.state("other", v1beta2.StateReady, "")
+	w.wants("response", "apiVersion: v1\nkind: Status\nmetadata: {name: response}\n---\n"+aConfigMap("response"))
+	w.state("response", v1beta2.StateError, "Status response (v1): not an object that can be installed")
+	w.wants("other", aConfigMap("other"), version("2.0.0"))
+	w.eventually("the object of the other module is pruned", func() bool {
+		return !w.exists(&corev1.ConfigMap{}, home, "dropped")
+	})
+	w.state("other", v1beta2.StateReady, "")
+}
+
+func TestPrunedObjectWithFinalizerIsReported(t *testing.T) {
+	w := newWorld(t)
+	w.wants("held", strings.Replace(aConfigMap("kept"), "{name: kept}",
+		"{name: kept, finalizers: [example.org/slow]}", 1), version("1.0.0"))
+	w.state("held", v1beta2.StateReady, "")
+	w.wants("held", aConfigMap("other"), version("2.0.0"))
+	w.state("held", v1beta2.StateWarning,
+		"waiting for the deletion of ConfigMap kyma-system/kept (it has finalizers: example.org/slow)")
+}
