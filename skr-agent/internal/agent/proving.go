@@ -169,11 +169,12 @@ func (a *Agent) targets(ctx context.Context, b *bundle.Bundle, installed []v1bet
 
 // manifestOf returns the installed Manifest of a module of the bundle, or nil.
 func manifestOf(want bundle.Manifest, installed []v1beta2.Manifest) *v1beta2.Manifest {
-	at := slices.IndexFunc(installed, func(m v1beta2.Manifest) bool { return m.Name == want.Name })
-	if at < 0 {
-		return nil
+	for i := range installed { // slices.IndexFunc would copy each Manifest
+		if installed[i].Name == want.Name {
+			return &installed[i]
+		}
 	}
-	return &installed[at]
+	return nil
 }
 
 // target returns the check target for a module of the bundle: its checks, its installed state, and the account that
