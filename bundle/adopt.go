@@ -7,9 +7,8 @@ import (
 )
 
 // Adopt verifies a bundle that the publisher found in the registry: the bundle must be authentic, complete and intended
-// for this runtime. Its time and sequence are not checked, because an expired bundle can still be the latest one.
-// former contains previous versions of the root. Bundles signed by their publisher keys are valid unless the key was
-// revoked since. The error is a *refusal.Error.
+// for this runtime. Adopt accepts expired bundles. It also accepts publisher keys of the former roots unless root
+// revokes the key. The error is a *refusal.Error.
 func Adopt(fetched Fetched, runtime string, root trust.Root, former ...trust.Root) (Verified, error) {
 	manifest, refusal := readBundleManifest(fetched)
 	if refusal != nil {

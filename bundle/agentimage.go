@@ -9,8 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// AgentComponent is the component name of the agent in the rollbacks of a statement and in the floors of a root of
-// trust.
+// AgentComponent is the component name of the agent.
 const AgentComponent = "kyma-pull.dev/skr-agent"
 
 // ImageDigest returns the digest of an image reference, or the whole reference if it has no digest.
@@ -31,14 +30,12 @@ func ImageRelease(image string) string {
 	return ""
 }
 
-// AllowsAgentRollback reports whether the statement allows the agent to roll back from one image to another. It
-// compares the digests of the images.
+// AllowsAgentRollback reports whether the statement allows the agent to roll back from one image to another.
 func (p Predicate) AllowsAgentRollback(from, to string) bool {
 	return slices.Contains(p.Rollback, Rollback{Module: AgentComponent, From: ImageDigest(from), To: ImageDigest(to)})
 }
 
-// AgentRollbacks returns the rollbacks for the statement of a bundle that sets the agent's image. from lists the images
-// from which the operator allows the agent to roll back.
+// AgentRollbacks returns the statement's rollbacks from each of the given agent images to a new image.
 func AgentRollbacks(from []string, image string) (all []Rollback) {
 	if image == "" {
 		return nil
@@ -49,8 +46,6 @@ func AgentRollbacks(from []string, image string) (all []Rollback) {
 	return all
 }
 
-// checkAgentFloor refuses an agent image with a version below the minimum version (floor) in the root of trust. If the
-// root has a floor for the agent, an image without a tag is also refused.
 func (s Settings) checkAgentFloor(root trust.Root) error {
 	if s.Agent == "" {
 		return nil

@@ -17,7 +17,7 @@ const (
 )
 
 // attestation is the accepted subset of a sigstore bundle v0.3: a public key hint and a DSSE envelope with one
-// signature. Certificates, transparency logs and further signatures are refused.
+// signature.
 //
 // Source: sigstore protobuf-specs, sigstore_bundle.proto; DSSE v1.0.2, envelope.md.
 type attestation struct {
@@ -82,7 +82,7 @@ func attestWithin(statement any, signer trust.Signer, most int) ([]byte, error) 
 	return encoded, nil
 }
 
-// readAttestation parses an attestation. The payload is not authenticated yet.
+// The payload is not authenticated yet.
 func readAttestation(data []byte) (attestation, *refusal.Error) {
 	return readAttestationWithin(data, MaxAttestationBytes)
 }
@@ -123,9 +123,6 @@ func (a attestation) authenticate(key crypto.PublicKey) ([]byte, *refusal.Error)
 	return a.Envelope.Payload, nil
 }
 
-// preAuthEncoding returns the bytes to sign. The lengths separate the payload from its type.
-//
-// Source: DSSE v1.0.2, protocol.md, "PAE".
 func preAuthEncoding(payload []byte) []byte {
 	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(payloadTypeInToto), payloadTypeInToto, len(payload), payload)
 }

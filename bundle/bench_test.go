@@ -7,7 +7,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// modules returns the documents of a runtime with n modules.
 func modules(tb testing.TB, n int) Documents {
 	tb.Helper()
 	state, err := DecodeDesiredState(sampleDocuments(tb).State.Bytes)
@@ -28,7 +27,6 @@ func modules(tb testing.TB, n int) Documents {
 	return documents
 }
 
-// BenchmarkSign measures the publisher's work per bundle, without the registry.
 func BenchmarkSign(b *testing.B) {
 	documents, signer, predicate := modules(b, 20), trusttest.NewSigner(b), samplePredicate()
 	b.ReportAllocs()
@@ -39,7 +37,6 @@ func BenchmarkSign(b *testing.B) {
 	}
 }
 
-// BenchmarkVerify measures the agent's work per bundle: verifying the manifest and decoding both documents.
 func BenchmarkVerify(b *testing.B) {
 	for _, n := range []int{1, 20, MaxManifests} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

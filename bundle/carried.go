@@ -14,13 +14,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Carried lists the container images in an air-gap file. A bundle names most images by tag, and only the publisher can
-// resolve those tags, so the list is signed like a bundle.
+// Carried lists the container images in an air-gap file.
 type Carried struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
 	Images     []CarriedImage `json:"images"`
-	// Bundles are the bundles that need the images. The list is valid only for these bundles.
+	// Bundles are the bundles that need the images.
 	Bundles []CarriedBundle `json:"bundles,omitempty"`
 }
 
@@ -30,8 +29,8 @@ type CarriedBundle struct {
 	Digest  digest.Digest `json:"digest"`
 }
 
-// CarriedPredicate contains the position and validity period of an image list. Epoch and sequence determine which of
-// two lists of a fleet is newer, as for bundles.
+// CarriedPredicate contains the position and validity period of an image list. Epoch and Sequence order the lists of a
+// fleet, as for bundles.
 type CarriedPredicate struct {
 	Epoch     int64     `json:"epoch,omitempty"`
 	Sequence  int64     `json:"sequence,omitempty"`
@@ -80,11 +79,11 @@ func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 	return NewBlob(MediaTypeCarried, data), err
 }
 
-// CarriedTag returns the tag of a signed list in the CarriedRepository.
+// CarriedTag returns the tag of a signed image list in the CarriedRepository.
 func CarriedTag(list digest.Digest) string { return "list-" + list.Encoded()[:32] }
 
-// CarriedLastTag returns the tag of a runtime's last list. In the publisher's CarriedRepository, the tag identifies the
-// last exported list. In the CarriedRepository of an import's target, it identifies the last imported list.
+// CarriedLastTag returns the tag of a runtime's last exported list in the publisher's repository, and of its last
+// imported list in the target repository.
 func CarriedLastTag(runtime string) string { return carriedLast + runtime }
 
 const carriedLast = "last-"
@@ -158,8 +157,8 @@ func verifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, *refusal.
 	return VerifiedCarried{manifest.Config, statement.Predicate}, nil
 }
 
-// CheckCarried checks that the signed image list of an air-gap file is valid now, covers the bundles in that file, and
-// is not older than last. last is the list that was last imported for these runtimes, or nil before the first import.
+// CheckCarried checks that an air-gap file's signed image list is valid now and covers the file's bundles. The list
+// must not be older than last, the last imported list, which is nil before the first import.
 func CheckCarried(
 	p CarriedPredicate, list Carried, with []CarriedBundle, last *CarriedPredicate, epoch int64, now time.Time,
 	skew time.Duration,
@@ -197,7 +196,7 @@ func CheckCarried(
 	return nil
 }
 
-// DecodeCarried decodes an authenticated list; see decodeVerified. Errors name the field.
+// DecodeCarried decodes an authenticated list. Errors name the field.
 func DecodeCarried(data []byte) (Carried, error) {
 	var list Carried
 	if err := decodeVerified(data, &list); err != nil {

@@ -8,13 +8,11 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// CheckRun requests one measurement of checks in a runtime, outside of a rollout. The measurement starts no Job and
-// does not affect any wave.
+// CheckRun requests one measurement of checks in a runtime, outside of a rollout. It starts no Jobs.
 type CheckRun struct {
 	// ID identifies the request. The agent's result has the same ID.
 	ID string `json:"id"`
-	// Module is the module whose permissions the measurement uses. A check without cel, http and promql refers to the
-	// check of the same name that the module ships.
+	// Module is the module whose permissions the measurement uses.
 	Module string `json:"module"`
 	// Checks are sorted by name.
 	Checks []fleet.Check `json:"checks"`
@@ -34,7 +32,6 @@ type ReportedCheckRun struct {
 	Checks []ReportedCheck `json:"checks,omitempty"`
 }
 
-// maxCheckRunBytes limits a request in the annotation of a Kyma.
 const maxCheckRunBytes = 64 << 10
 
 // ParseCheckRun parses the annotation of a Kyma that requests a check run. It returns nil for an empty text.
@@ -52,7 +49,6 @@ func ParseCheckRun(text string) (*CheckRun, error) {
 	return run, run.check()
 }
 
-// check returns an error for a request that agents refuse.
 func (r *CheckRun) check() error {
 	if r == nil {
 		return nil
@@ -71,7 +67,6 @@ func (r *CheckRun) check() error {
 	return nil
 }
 
-// check returns an error for a result that exceeds a limit.
 func (r *ReportedCheckRun) check() error {
 	if r == nil {
 		return nil

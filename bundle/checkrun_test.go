@@ -90,7 +90,6 @@ func TestReportedCheckRunBeyondALimitIsRefused(t *testing.T) {
 	}
 }
 
-// A publisher does not record a report again if only the result of its check run changed.
 func TestReportContentExcludesTheCheckRun(t *testing.T) {
 	plain := Report{Runtime: "one"}
 	with := plain

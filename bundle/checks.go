@@ -33,8 +33,8 @@ const (
 	maxThreshold       = 100
 )
 
-// CheckChecks returns an error for checks that agents refuse to run. Shipped checks, from a module's component, must
-// have a kind: cel, http, promql or job. Other checks cannot have a Job.
+// CheckChecks returns an error for checks that agents refuse to run. Only checks from a module's component (shipped)
+// can start a Job.
 func CheckChecks(checks []fleet.Check, shipped bool) error {
 	if len(checks) > MaxChecks {
 		return fmt.Errorf("checks: %d checks, must be at most %d", len(checks), MaxChecks)
@@ -100,8 +100,7 @@ func checkCheck(c fleet.Check, shipped bool) error {
 	return nil
 }
 
-// checkCEL refuses checks over Secrets. The agent can read its own key and credentials, and the report would contain
-// the result of an expression over them. Even a boolean result reveals one bit of a value with each check.
+// Checks over Secrets are refused because even a boolean result in a report reveals part of a Secret's value.
 func checkCEL(c fleet.CELCheck) error {
 	version, err := schema.ParseGroupVersion(c.APIVersion)
 	switch {

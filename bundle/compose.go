@@ -26,14 +26,14 @@ func NewBlob(mediaType string, data []byte) Blob {
 	}
 }
 
-// Documents are the two blobs of a bundle that runtimes share. They do not name a runtime.
+// Documents are the two blobs of a bundle that runtimes with the same modules share.
 type Documents struct {
 	State   Blob
 	Catalog Blob
 }
 
-// NewDocuments encodes a desired state and a catalog, and decodes the result as an agent does. It returns a
-// *RefusedDocument if an agent would refuse a document, so the publisher never signs a document that agents refuse.
+// NewDocuments encodes a desired state and a catalog. It returns a *RefusedDocument if an agent would refuse one of
+// them.
 func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 	stateBytes, err := EncodeDesiredState(state)
 	if err != nil {
@@ -61,7 +61,7 @@ func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 
 // RefusedDocument is the error for a document that an agent would refuse.
 type RefusedDocument struct {
-	// Err is the agent's decoding error. It contains the field.
+	// Err is the agent's decoding error. It names the field.
 	Err error
 }
 
@@ -69,8 +69,8 @@ func (e *RefusedDocument) Error() string { return "an agent would refuse the bun
 
 func (e *RefusedDocument) Unwrap() error { return e.Err }
 
-// Compose signs the predicate and documents, and returns the bundle's manifest. Like NewDocuments, it returns a
-// *RefusedDocument if an agent would refuse the statement.
+// Compose signs the predicate and documents, and returns the bundle's manifest. It returns a *RefusedDocument if an
+// agent would refuse the statement.
 func Compose(documents Documents, predicate Predicate, signer trust.Signer) (Blob, error) {
 	attestation, err := attest(Statement{
 		Type: StatementType,

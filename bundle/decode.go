@@ -2,8 +2,7 @@ package bundle
 
 import "github.com/kyma-pull/kyma-pull/bundle/strict"
 
-// decodeStrict and checkJSON read untrusted JSON, within the depth limit for bundles. decodeVerified reads
-// authenticated JSON whose statement has no unknown critical feature, and ignores fields of later versions.
+// decodeStrict reads untrusted JSON and refuses unknown fields.
 func decodeStrict(data []byte, v any) error { return strict.JSON(data, v, strict.MaxJSONDepth) }
 
 func checkJSON(data []byte) error { return strict.CheckJSON(data, strict.MaxJSONDepth) }

@@ -31,8 +31,7 @@ type ModuleDetails struct {
 	// Objects are the module's objects.
 	Objects []DetailedObject `json:"objects,omitempty"`
 	// LeftOut is the number of objects that were omitted because of the limits.
-	LeftOut int `json:"leftOut,omitempty"`
-	// Shortened is true if texts were shortened or omitted to fit into the report.
+	LeftOut   int  `json:"leftOut,omitempty"`
 	Shortened bool `json:"shortened,omitempty"`
 	// Problem is the reason why some details could not be read, such as a missing permission.
 	Problem string `json:"problem,omitempty"`
@@ -54,8 +53,7 @@ type FailingObject struct {
 	DetailedObject
 	// Conditions are the unhealthy conditions of the object, in the form TYPE=STATUS REASON: MESSAGE.
 	Conditions []string `json:"conditions,omitempty"`
-	// Events are the latest Events of the object, newest last.
-	Events []string `json:"events,omitempty"`
+	Events     []string `json:"events,omitempty"`
 	// Logs are the last log lines of the object's failing containers.
 	Logs []ContainerLog `json:"logs,omitempty"`
 }
@@ -151,8 +149,7 @@ func (f FailingObject) check() error {
 	return nil
 }
 
-// WithoutDetails returns the report without the details of modules and the result of a check run. Only the report in
-// the registry contains them.
+// WithoutDetails returns the report without module details and check run results.
 func (r Report) WithoutDetails() Report {
 	r.CheckRun = nil
 	if !slices.ContainsFunc(r.Modules, func(m ReportedModule) bool { return m.Details != nil }) {

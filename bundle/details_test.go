@@ -62,8 +62,6 @@ func TestDetailsBeyondALimitAreRefused(t *testing.T) {
 	}
 }
 
-// Details change often and no decision depends on them. A report that differs only in its details has the same content,
-// so a publisher does not record it again.
 func TestReportContentExcludesDetails(t *testing.T) {
 	r := Report{Runtime: "one", Modules: []ReportedModule{{Name: "keda"}, {Name: "nats"}}}
 	with := r

@@ -42,7 +42,7 @@ func TestVerifyRefusesAmbiguousJSON(t *testing.T) {
 			})
 		}
 	}
-	// Changes below the top level, in types with their own decoder and in maps.
+	// These changes are below the top level, in types with their own decoder and in maps.
 	for name, change := range map[string]func(*testing.T, *attempt){
 		"duplicate key in the manifest's annotations": func(t *testing.T, a *attempt) {
 			a.body = append(a.body, replace(t, `"annotations":{`, `"annotations":{"`+AnnotationAttestation+`":"",`))
@@ -153,8 +153,7 @@ func TestOpenRefusesUnsignedBytes(t *testing.T) {
 	}
 }
 
-// TestFlippedByteNeverChangesTheAcceptedBundle flips every byte of a manifest. Verify must return the signed bundle or
-// an error.
+// Verify must return the signed bundle or an error.
 func TestFlippedByteNeverChangesTheAcceptedBundle(t *testing.T) {
 	a := newAttempt(t)
 	honest := a.fetched(t)
@@ -172,7 +171,7 @@ func TestFlippedByteNeverChangesTheAcceptedBundle(t *testing.T) {
 			refusal.Of(err).Reason != refusal.WrongDigest {
 			t.Fatalf("byte %d: got %v, want %s", i, err, refusal.WrongDigest)
 		}
-		// Repeat without a digest to compare, as for a tag from a malicious registry.
+		// A malicious registry can return a manifest for a tag without a digest to compare.
 		flipped.Descriptor.Digest = ""
 		got, err := Verify(flipped, a.trust, a.now)
 		if err != nil {

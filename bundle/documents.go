@@ -27,35 +27,31 @@ const APIVersion = "kyma-pull.dev/v1"
 type DesiredState struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Kyma contains the initial content of the runtime's own Kyma.
+	// Kyma contains the initial content of the Kyma in the runtime.
 	Kyma KymaSeed `json:"kyma"`
 	// Manifests are the modules to install, sorted by name.
 	Manifests []Manifest `json:"manifests"`
-	// Offers are the modules that a runtime with autonomy can choose without waiting for the control plane. They
-	// contain every available module, once for each channel, resolved like Manifests, sorted by module and channel. An
-	// offer is installed only if the runtime's Kyma requests it.
+	// Offers lists the modules that a runtime with autonomy can install without waiting for the control plane, sorted
+	// by module and channel. The agent installs one only if the runtime's Kyma requests it.
 	Offers []Manifest `json:"offers,omitempty"`
-	// Leaving are the modules to remove, sorted by name. A module whose removal is blocked stays installed in this
-	// version. The agent never installs a leaving module again.
+	// Leaving lists the modules to remove, sorted by name. A module whose removal is blocked stays installed in this
+	// version.
 	Leaving []Manifest `json:"leaving,omitempty"`
-	// Problems are the requested modules that could not be resolved, or only partially, sorted by module.
+	// Problems lists the requested modules that could not be fully resolved, sorted by module.
 	Problems []Problem `json:"problems,omitempty"`
-	// CRDs are the names of the CustomResourceDefinitions that the runtime must serve before this state can be written.
-	CRDs []string `json:"crds"`
-	// Settings configure the agent.
+	// CRDs lists the CustomResourceDefinitions that the runtime must serve before the agent can apply this state.
+	CRDs     []string `json:"crds"`
 	Settings Settings `json:"settings"`
 	// Watchers select the objects that the runtime watches, sorted by name.
 	Watchers []Watcher `json:"watchers,omitempty"`
-	// Maintenance contains the windows for upgrades that require downtime. Nil allows such upgrades at any time. A
-	// schedule without windows never allows them.
+	// Maintenance contains the windows for upgrades that require downtime. Nil allows such upgrades at any time.
 	Maintenance *window.Schedule `json:"maintenance,omitempty"`
-	// Takeover is the phase of the runtime's takeover from another product, or empty. Agents without FeatureTakeover
-	// refuse a state with a phase.
+	// Takeover is the phase of the runtime's takeover from another product, or empty.
 	Takeover TakeoverPhase `json:"takeover,omitempty"`
 }
 
-// KymaSeed is the control plane's part of the runtime's Kyma. The agent continuously applies the labels and
-// annotations. It writes the spec only when it creates the Kyma. Afterwards, the runtime owns the spec.
+// KymaSeed is the control plane's part of the Kyma in the runtime. The agent applies the labels and annotations
+// continuously, and the spec only when it creates the Kyma.
 type KymaSeed struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -74,24 +70,22 @@ type Manifest struct {
 	Version   string `json:"version"`
 	Component string `json:"component,omitempty"`
 	Template  string `json:"template,omitempty"`
-	// Spec is written to the object unchanged.
+	// Spec is written to the Manifest object unchanged.
 	Spec v1beta2.ManifestSpec `json:"spec"`
-	// Content lists all blobs that the installation needs. The agent does not resolve versions or references itself.
+	// Content lists all blobs that the installation needs.
 	Content []Content `json:"content"`
-	// Release lists the documents that prove the component's release: its descriptor, referenced descriptors, and the
-	// manifests of artifacts among its contents. It is empty unless the root of trust has release keys.
+	// Release lists the documents that prove the component's release. It is empty unless the root of trust has release
+	// keys.
 	Release []Content `json:"release,omitempty"`
 	// RequiresDowntime makes an upgrade to this version wait for the runtime's maintenance window.
 	RequiresDowntime bool `json:"requiresDowntime,omitempty"`
-	// Unmanaged leaves the module's objects in place without managing them.
+	// Unmanaged stops managing the module's objects and leaves them in place.
 	Unmanaged bool `json:"unmanaged,omitempty"`
 	// Inherited lists the module's objects that another product installed in the runtime, in the order of SortObjects.
-	// The installed module takes them over. The agent deletes inherited objects that the module does not contain, if
-	// they still belong to the other product.
+	// The agent adopts them, or deletes them if the module does not contain them.
 	Inherited []ObjectRef `json:"inherited,omitempty"`
-	// Checks are the checks that the agent runs once the module is ready in this version, sorted by name. The agent
-	// stops after CheckFor and still reports the results. It measures an Inconclusive check for up to MaxCheckFor,
-	// because the rollout's wave waits for the result. The checks do not change the installation.
+	// Checks lists the checks that the agent runs once the module is ready in this version, sorted by name. The agent
+	// runs them for the duration CheckFor, or MaxCheckFor if a result is Inconclusive.
 	Checks   []fleet.Check   `json:"checks,omitempty"`
 	CheckFor metav1.Duration `json:"checkFor,omitzero"`
 }
@@ -100,8 +94,8 @@ type Manifest struct {
 type Content struct {
 	// Name is the resource's name in its component, such as "raw-manifest".
 	Name string `json:"name"`
-	// Repository is an OCI repository with its host. In an OCI layout it can start with "./" and is then relative to
-	// the bundle's prefix.
+	// Repository is an OCI repository with its host. In an OCI layout, a repository that starts with "./" is relative
+	// to the bundle's prefix.
 	Repository string        `json:"repository"`
 	MediaType  string        `json:"mediaType"`
 	Digest     digest.Digest `json:"digest"`
@@ -118,7 +112,7 @@ type Problem struct {
 	Module  string        `json:"module"`
 	Channel string        `json:"channel,omitempty"`
 	State   v1beta2.State `json:"state"`
-	// Reason is one of reason.Problems. It is empty for a remark, and if the publisher does not support reasons.
+	// Reason is one of reason.Problems, or empty for a remark.
 	Reason  reason.Reason `json:"reason,omitempty"`
 	Message string        `json:"message"`
 	// Version is the channel's version that could not be resolved, or empty. Bundles do not contain it.
@@ -133,8 +127,7 @@ type Catalog struct {
 	ModuleReleaseMetas []CatalogEntry `json:"moduleReleaseMetas"`
 }
 
-// CatalogEntry is one ModuleTemplate or ModuleReleaseMeta for the runtime. The spec is passed on unchanged, so fields
-// that this version does not know also reach the runtime.
+// CatalogEntry is a ModuleTemplate or ModuleReleaseMeta for the runtime. The publisher does not change the spec.
 type CatalogEntry struct {
 	Name        string            `json:"name"`
 	Labels      map[string]string `json:"labels,omitempty"`
@@ -159,8 +152,7 @@ func EncodeCatalog(catalog Catalog) ([]byte, error) {
 	return json.Marshal(catalog)
 }
 
-// DecodeDesiredState decodes an authenticated DesiredState and checks rules that its types cannot express; see
-// decodeVerified. Errors name the field.
+// DecodeDesiredState decodes and validates an authenticated DesiredState. Errors name the field.
 func DecodeDesiredState(data []byte) (DesiredState, error) {
 	var state DesiredState
 	if len(data) > MaxDocumentBytes {
@@ -175,7 +167,7 @@ func DecodeDesiredState(data []byte) (DesiredState, error) {
 	return state, state.check()
 }
 
-// DecodeCatalog decodes an authenticated Catalog; see decodeVerified. Errors name the field.
+// DecodeCatalog decodes an authenticated Catalog. Errors name the field.
 func DecodeCatalog(data []byte) (Catalog, error) {
 	var catalog Catalog
 	if len(data) > MaxDocumentBytes {
@@ -213,7 +205,7 @@ func (s DesiredState) checkOffers() error {
 // ManifestName returns the name of a module's Manifest in the runtime, which is also the module's label.
 func ManifestName(module string) string { return strings.ReplaceAll(module, "/", "-") }
 
-// Check validates a manifest independently of the rest of its document. The error contains the field.
+// Check validates a manifest independently of the rest of its document. The error names the field.
 func (m Manifest) Check() error {
 	if m.Name == "" || m.Module == "" {
 		return errors.New("name and module are required")
@@ -252,8 +244,8 @@ func (m Manifest) ContentBytes() int64 {
 	return total
 }
 
-// CheckCatalogEntry returns an error if a CatalogEntry, encoded as JSON, is too large for a bundle or nested more
-// deeply than agents accept. The error contains the field.
+// CheckCatalogEntry returns an error if a CatalogEntry, encoded as JSON, is too large or too deeply nested for agents.
+// The error names the field.
 func CheckCatalogEntry(encoded []byte) error {
 	if len(encoded) > MaxCatalogEntryBytes {
 		return fmt.Errorf("the object has %d bytes, must be at most %d: move large content into the component",
@@ -265,7 +257,6 @@ func CheckCatalogEntry(encoded []byte) error {
 	return nil
 }
 
-// entryDepth is the number of levels around a CatalogEntry in its document: the object and the list.
 const entryDepth = 2
 
 func (c Content) check() error {

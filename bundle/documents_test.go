@@ -170,7 +170,7 @@ func TestMaintenanceScheduleSurvivesEncoding(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got.Maintenance, saturdays()) || !got.Manifests[0].RequiresDowntime {
 		t.Errorf("got schedule %+v, error %v, want the encoded schedule", got.Maintenance, err)
 	}
-	// A missing schedule and a schedule without windows have opposite meanings, so encoding must distinguish them.
+	// A missing schedule and a schedule without windows have opposite meanings.
 	state.Maintenance = nil
 	without, err := EncodeDesiredState(state)
 	if err != nil || bytes.Contains(without, []byte("maintenance")) {

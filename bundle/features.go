@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Feature identifies a part of the wire format that some supported versions do not have. Names are a contract: new
-// names can be added, but names are never changed or reused.
+// Feature identifies a part of the wire format that some supported versions do not have. A feature's name never
+// changes.
 type Feature string
 
 const (
@@ -21,11 +21,9 @@ const (
 	FeatureImagePullSecret Feature = "image-pull-secret"
 	// FeatureNamespaceLabels covers Settings.NamespaceLabels.
 	FeatureNamespaceLabels Feature = "namespace-labels"
-	// FeatureRecreate covers the annotation recreate of a Manifest and of objects in a module's content. An agent
-	// without the feature reports such objects instead of recreating them.
+	// FeatureRecreate covers the annotation recreate of a Manifest and of objects in a module's content.
 	FeatureRecreate Feature = "recreate"
-	// FeatureChecks covers Manifest.Checks and ReportedModule.Checks. It is never critical: the publisher omits the
-	// checks for an agent without the feature.
+	// FeatureChecks covers Manifest.Checks and ReportedModule.Checks.
 	FeatureChecks Feature = "checks"
 	// FeatureDetails covers Settings.Details.
 	FeatureDetails Feature = "report-details"
@@ -37,7 +35,6 @@ const (
 	FeatureNextRegistry Feature = "next-registry"
 )
 
-// features lists all features of this version, sorted. Every supported version supports the rest of the wire format.
 var features = []Feature{
 	FeatureCheckRun, FeatureChecks, FeatureImagePullSecret, FeatureNamespaceLabels, FeatureNextRegistry,
 	FeatureRecreate,
@@ -45,7 +42,6 @@ var features = []Feature{
 	FeatureTakeover, FeatureValues,
 }
 
-// Limits of feature lists.
 const (
 	maxFeatures     = 64
 	maxFeatureBytes = 64
@@ -103,8 +99,7 @@ func (s Settings) Without(understood func(Feature) bool) (Settings, []Feature) {
 	return s, left
 }
 
-// Features returns the features that an agent needs to install the module correctly: the features that the manifest
-// uses, and the features that its ModuleTemplate requires.
+// Features returns the features that an agent needs to install the module.
 func (m Manifest) Features() []Feature {
 	var all []Feature
 	for _, name := range strings.FieldsFunc(m.Annotations[v1beta2.AnnotationRequiresFeatures],
@@ -120,8 +115,8 @@ func (m Manifest) Features() []Feature {
 	return all
 }
 
-// Critical returns the features that an agent must support to follow the state, sorted. It excludes the features of
-// settings, because the publisher omits settings that an agent does not support.
+// Critical returns the features that an agent must support to apply the state, sorted. It excludes the features of
+// Settings, because the publisher omits unsupported settings.
 func (s DesiredState) Critical() []Feature {
 	var all []Feature
 	if s.Takeover != "" {
@@ -166,7 +161,6 @@ func checkCritical(payload []byte) *refusal.Error {
 	return nil
 }
 
-// checkFeatures checks that features have valid names, are sorted, and are unique.
 func checkFeatures(list []Feature) error {
 	if len(list) > maxFeatures {
 		return fmt.Errorf(": %d features, must be at most %d", len(list), maxFeatures)

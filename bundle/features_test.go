@@ -13,7 +13,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// later adds fields that a later version could have: at the top level, below it, and in lists.
 func later(t *testing.T, a *attempt) {
 	t.Helper()
 	a.payload = append(a.payload, replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":{"a":[1]},`),
@@ -137,7 +136,6 @@ func TestReportsOfOtherVersionsAreAccepted(t *testing.T) {
 	trusttest.WantReason(t, err, refusal.UnsupportedFeature)
 }
 
-// TestImageListsOfOtherVersionsAreAccepted signs lists with fields of a later version.
 func TestImageListsOfOtherVersionsAreAccepted(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	root := trusttest.RootFor(t, signer)

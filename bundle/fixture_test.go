@@ -65,13 +65,12 @@ func samplePredicate() Predicate {
 	}
 }
 
-// attempt is a bundle for a runtime, with hooks that change each of its parts. A nil hook changes nothing.
+// attempt is a bundle for a runtime, with hooks that change its parts.
 type attempt struct {
-	signer    trust.Signer
-	documents Documents
-	trust     Trust
-	now       time.Time
-	// Each list of hooks runs in order: on the statement and its bytes before signing, then on the signed parts.
+	signer      trust.Signer
+	documents   Documents
+	trust       Trust
+	now         time.Time
 	statement   []func(*Statement)
 	payload     []func(string) string
 	envelope    []func(*attestation)
@@ -112,7 +111,6 @@ func encode(tb testing.TB, v any) string {
 	return string(data)
 }
 
-// signed signs the payload's bytes, valid or not.
 func signed(tb testing.TB, signer trust.Signer, payload string) attestation {
 	tb.Helper()
 	return attestation{
@@ -176,12 +174,10 @@ func (a *attempt) verify(tb testing.TB) (Verified, error) {
 	return Verify(a.fetched(tb), a.trust, a.now)
 }
 
-// predicate changes the signed predicate.
 func (a *attempt) predicate(change func(*Predicate)) {
 	a.statement = append(a.statement, func(s *Statement) { change(&s.Predicate) })
 }
 
-// replace returns a hook that fails if it does not find the old text.
 func replace(tb testing.TB, old, by string) func(string) string {
 	tb.Helper()
 	return func(text string) string {
@@ -192,16 +188,12 @@ func replace(tb testing.TB, old, by string) func(string) string {
 	}
 }
 
-// differential is a change after which two JSON readers could see different documents.
 type differential struct {
 	name   string
 	change func(object string) string
-	// later is true if a later version could have written the object. Such an object is accepted once it is
-	// authenticated.
-	later bool
+	later  bool
 }
 
-// differentials returns the changes for an object whose first key is firstKey.
 func differentials(tb testing.TB, firstKey string) []differential {
 	escaped := fmt.Sprintf(`"\u%04x%s"`, firstKey[0], firstKey[1:])
 	upper := strings.ToUpper(firstKey)

@@ -10,16 +10,14 @@ import (
 // MaxFormerKymas limits the list of the Kymas that previously owned a runtime.
 const MaxFormerKymas = 8
 
-// Assigned is the Kyma in the runtime's bootstrap Secret. An operator assigned the runtime to this Kyma.
+// Assigned is the Kyma in the runtime's bootstrap Secret.
 type Assigned struct {
 	Kyma trust.Kyma
-	// TokenExpires is the expiry of the token in the same Secret, in Unix seconds. A token with a later expiry replaces
-	// the Kyma that the runtime accepts.
+	// TokenExpires is the expiry of the token in the same Secret, in Unix seconds.
 	TokenExpires int64
 }
 
-// Owner returns the Kyma that the statement comes from. In statements of publishers before 0.1.0, the Kyma has a UID
-// but no name.
+// Owner returns the Kyma that published the statement.
 func (p Predicate) Owner() trust.Kyma {
 	if p.Kyma == nil {
 		return trust.Kyma{UID: p.KymaUID}
@@ -27,9 +25,8 @@ func (p Predicate) Owner() trust.Kyma {
 	return *p.Kyma
 }
 
-// Owner returns the Kyma whose statements the runtime accepts: the Kyma of the newest accepted statement, or the
-// assigned Kyma if its token is newer. It returns the zero Kyma if the runtime has no accepted statement and no
-// assigned Kyma.
+// Owner returns the Kyma whose statements the runtime accepts, or zero if the runtime has none. It is the assigned Kyma
+// if its token is newer than the newest accepted statement.
 func (t Trust) Owner() trust.Kyma {
 	if t.Last.Kyma.IsZero() || t.Renewed() {
 		return t.Assigned.Kyma
@@ -37,14 +34,13 @@ func (t Trust) Owner() trust.Kyma {
 	return t.Last.Kyma
 }
 
-// Renewed reports whether an operator assigned the runtime again after the newest accepted statement. The agent then
-// enrolls its key again.
+// Renewed reports whether an operator assigned the runtime again after the newest accepted statement. The agent must
+// then enroll its key again.
 func (t Trust) Renewed() bool {
 	return !t.Assigned.Kyma.IsZero() && t.Assigned.TokenExpires > t.Last.TokenExpires
 }
 
-// ownerAfter returns the Kyma that owns the runtime once the statement p is accepted. A statement that does not contain
-// the agent's key does not change the owner.
+// A statement that does not contain the agent's key does not change the owner.
 func (t Trust) ownerAfter(p Predicate) trust.Kyma {
 	if p.Kyma == nil || p.Audience.KeyThumbprint == "" || p.Audience.KeyThumbprint != t.KeyThumbprint {
 		return t.Last.Kyma
@@ -52,9 +48,7 @@ func (t Trust) ownerAfter(p Predicate) trust.Kyma {
 	return *p.Kyma
 }
 
-// checkKyma refuses a statement from a Kyma other than the runtime's owner, unless the statement lists the owner as a
-// former Kyma. A statement without the name of a Kyma is accepted only if its UID matches, or if the runtime has no
-// owner.
+// A statement without the name of a Kyma must have the owner's UID, unless the runtime has no owner.
 func checkKyma(p Predicate, t Trust) *refusal.Error {
 	expected := t.Owner()
 	if expected.IsZero() || names(p.Owner(), expected) ||
@@ -70,8 +64,6 @@ func checkKyma(p Predicate, t Trust) *refusal.Error {
 	)
 }
 
-// names reports whether an identity matches the expected one: by UID if the expected identity has one, otherwise by
-// namespace and name. A different name is a mismatch even if the UID matches.
 func names(found, expected trust.Kyma) bool {
 	if expected.UID != "" {
 		return found.UID == expected.UID && (found.Name == "" || found.SameName(expected))
@@ -79,8 +71,7 @@ func names(found, expected trust.Kyma) bool {
 	return found.SameName(expected)
 }
 
-// checkOwner refuses a report of a runtime that belongs to another Kyma. The UID is not compared, because it changes
-// when a control plane is rebuilt.
+// The UID is not compared, because it changes when a control plane is rebuilt.
 func (from Reporter) checkOwner(report Report) *refusal.Error {
 	if report.Owner == nil || from.Owner.Name == "" || report.Owner.SameName(from.Owner) ||
 		slices.ContainsFunc(from.Former, report.Owner.SameName) {
@@ -91,8 +82,6 @@ func (from Reporter) checkOwner(report Report) *refusal.Error {
 		report.Owner, from.Owner, from.Runtime, trust.Kyma{Namespace: from.Owner.Namespace, Name: from.Owner.Name})
 }
 
-// checkCluster refuses a report from a cluster other than the enrolled one. A runtime in a new cluster must enroll
-// again.
 func (from Reporter) checkCluster(report Report, enrolled bool) *refusal.Error {
 	if enrolled || from.ClusterUID == "" || report.ClusterUID == from.ClusterUID {
 		return nil

@@ -9,7 +9,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestAgentAcceptsStatementsOfItsOwnKymaOnly uses bundles that one publisher signed for several Kymas.
 func TestAgentAcceptsStatementsOfItsOwnKymaOnly(t *testing.T) {
 	victim := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	rebuilt, mallory := victim, trust.Kyma{Namespace: "kcp-system", Name: "mallory", UID: "u3"}
@@ -65,8 +64,6 @@ func TestAgentAcceptsStatementsOfItsOwnKymaOnly(t *testing.T) {
 	}
 }
 
-// TestAgentAdoptsTheOwnerOnlyFromStatementsForItsKey checks that the agent adopts the Kyma of a statement only if the
-// statement contains the agent's key.
 func TestAgentAdoptsTheOwnerOnlyFromStatementsForItsKey(t *testing.T) {
 	victim := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	for name, c := range map[string]struct {

@@ -1,15 +1,13 @@
 package bundle
 
-// Limits for external input. They are far above the needs of honest content and far below the memory of a 128 MiB
-// agent. The limits apply to bytes that were actually read, never to declared sizes.
+// Limits for external input. The limits apply to bytes that were actually read, never to declared sizes.
 const (
 	// MaxManifestBytes limits an OCI manifest. Registries accept up to 4 MiB. A bundle's manifest contains one
 	// attestation.
 	MaxManifestBytes = 1 << 20
 	// MaxAttestationBytes limits a bundle's attestation inside its annotation.
 	MaxAttestationBytes = 64 << 10
-	// MaxReportBytes limits a report. It is enough for MaxManifests installed and requested modules with names of
-	// typical length. The agent truncates larger reports in steps.
+	// MaxReportBytes limits a report. Agents truncate larger reports.
 	MaxReportBytes = 256 << 10
 	// MaxDocumentBytes limits a DesiredState or Catalog document. 100 modules with their templates need about 1 MiB.
 	MaxDocumentBytes = 16 << 20
@@ -22,12 +20,11 @@ const (
 	// MaxCatalogEntryBytes limits one ModuleTemplate or ModuleReleaseMeta in a Catalog. A Kyma ModuleTemplate with an
 	// inline descriptor has 6 KiB.
 	MaxCatalogEntryBytes = 256 << 10
-	// MaxChannels limits the channels of one ModuleReleaseMeta. MaxOffers allows four channels per module.
+	// MaxChannels limits the channels of one ModuleReleaseMeta.
 	MaxChannels = 32
-	// MaxManifestsBytes limits the encoded Manifests of a DesiredState, and MaxOffersBytes limits its encoded Offers.
-	// With these limits, the whole document is smaller than MaxDocumentBytes.
+	// MaxManifestsBytes limits the encoded Manifests of a DesiredState.
 	MaxManifestsBytes = 6 << 20
 	MaxOffersBytes    = 4 << 20
-	// MaxOffers limits the offers for a runtime with autonomy: its catalog's modules in four channels each.
+	// MaxOffers limits the Offers of a DesiredState: the modules of the catalog in four channels each.
 	MaxOffers = 2_000
 )

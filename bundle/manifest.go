@@ -11,8 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// manifestShape has every field that a manifest of this format can have. Strict decoding refuses all other fields, such
-// as `manifests` (a disguised index), `subject` and descriptor `urls`.
+// manifestShape has every field that a manifest of this format can have. Strict decoding refuses all other fields.
 type manifestShape struct {
 	SchemaVersion int               `json:"schemaVersion"`
 	MediaType     string            `json:"mediaType"`
@@ -62,8 +61,8 @@ func ReadManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *refu
 		return ocispec.Manifest{},
 			refusal.New(refusal.MediaType, "artifact type is %q, must be %q", shape.ArtifactType, artifactType)
 	}
-	// Annotations are not signed. If other annotations were allowed, the owner of the registry could create any number
-	// of manifests of the same bundle.
+	// Annotations are not signed. With additional annotations, the owner of the registry could create any number of
+	// manifests of the same bundle.
 	for name := range shape.Annotations {
 		if name != AnnotationAttestation && name != AnnotationReport {
 			return ocispec.Manifest{}, refusal.New(refusal.Malformed, "manifest: annotation %q is not allowed", name)
@@ -102,7 +101,6 @@ func readBundleManifest(fetched Fetched) (ocispec.Manifest, *refusal.Error) {
 	return manifest, nil
 }
 
-// blobName returns the name of the i-th subject of a bundle: config, then layers.
 func blobName(i int) string {
 	if i == 0 {
 		return "config"
@@ -110,7 +108,6 @@ func blobName(i int) string {
 	return fmt.Sprintf("layers[%d]", i-1)
 }
 
-// statementHeader identifies the kind of a statement.
 type statementHeader struct {
 	Type          string `json:"_type"`
 	PredicateType string `json:"predicateType"`
@@ -129,7 +126,7 @@ type Bundle struct {
 	Modules Catalog
 }
 
-// Open compares the two blobs with the signed digests and decodes exactly those bytes. The error is a *refusal.Error.
+// Open checks the digests of the two blobs and decodes them. The error is a *refusal.Error.
 func (v Verified) Open(config, catalog []byte) (Bundle, error) {
 	for i, blob := range [][]byte{config, catalog} {
 		want := []ocispec.Descriptor{v.Config, v.Catalog}[i]

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Media types and artifact types on the wire. A change of the format requires a new version suffix.
+// Media types and artifact types on the wire. A format change requires a new version suffix.
 const (
 	ArtifactTypeBundle    = "application/vnd.kyma-pull.bundle.v1"
 	ArtifactTypeReport    = "application/vnd.kyma-pull.report.v1"
@@ -22,8 +22,7 @@ const (
 	AnnotationReport      = "dev.kyma-pull.report"
 )
 
-// Predicate types of the in-toto statements. Both sides check the predicate type, so one kind of statement cannot
-// replace another.
+// Predicate types of the in-toto statements.
 const (
 	PredicateDesiredState = "https://kyma-pull.dev/desired-state/v1"
 	PredicateReport       = "https://kyma-pull.dev/report/v1"
@@ -34,7 +33,7 @@ const (
 const (
 	TagDesired = "desired"
 	TagLatest  = "latest"
-	// TagRoot is the prefix of the tags of the root of trust. The version number follows.
+	// TagRoot is the prefix of the root of trust's tags. The version number follows.
 	TagRoot = "root-"
 )
 
@@ -42,20 +41,19 @@ const (
 const (
 	// ContentRepository contains the content of modules. Every runtime can read it.
 	ContentRepository = "content"
-	// DocumentsRepository contains the documents of bundles, which are mounted into the runtimes' repositories. No
-	// runtime can read it, to keep the modules of other runtimes private.
+	// DocumentsRepository contains the documents of all bundles. Runtimes cannot read it, to keep the modules of other
+	// runtimes private.
 	DocumentsRepository = "documents"
 	// TrustRepository contains the versions of the root of trust.
 	TrustRepository = "trust"
-	// PruningRepository contains the record of when each manifest became unused. The pruning process writes it.
+	// PruningRepository stores when each manifest became unused. The prune command writes it.
 	PruningRepository = "pruning"
 )
 
-// CarriedRepository is the repository, below the prefix, of signed lists of carried images.
+// CarriedRepository contains the signed image lists of air-gap files.
 const CarriedRepository = "carried"
 
-// ImageRepository returns the target repository, below the prefix, for carried images of another repository. It
-// consists of "images/", the host with a dash before its port, and the path.
+// ImageRepository returns the repository, below the prefix, for images that an import copies from another repository.
 func ImageRepository(name string) string { return "images/" + strings.ReplaceAll(name, ":", "-") }
 
 // DesiredRepository returns the repository, below the prefix, of a runtime's bundle.

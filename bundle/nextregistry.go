@@ -10,11 +10,11 @@ import (
 	"github.com/distribution/reference"
 )
 
-// NextRegistry announces the location and the CA certificates of the fleet's registry before they change, so runtimes
-// need no manual change. Agents use the announced location and CA in addition to those of their installation.
+// NextRegistry announces the location and the CA certificates of the fleet's registry before they change. Agents use
+// them in addition to the current location and CA certificates.
 type NextRegistry struct {
 	// Location is HOST[:PORT]/PATH, or empty if the location does not change. Agents look for bundles in both
-	// locations, and report to the location of their newest bundle.
+	// locations.
 	Location string `json:"location,omitempty"`
 	// CA is a PEM bundle of CA certificates for registries, or empty if the CA does not change.
 	CA string `json:"ca,omitempty"`
@@ -54,7 +54,6 @@ func (n *NextRegistry) check() error {
 	return nil
 }
 
-// checkCA returns an error for a text that is not a list of CA certificates in PEM.
 func checkCA(text string) error {
 	if len(text) > MaxCABytes {
 		return fmt.Errorf("the certificates have %d bytes, must be at most %d", len(text), MaxCABytes)

@@ -8,8 +8,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestVerifyAfterNinetyDaysOffline checks the cases of docs/security/keys.md for a runtime that was offline for 90
-// days.
 func TestVerifyAfterNinetyDaysOffline(t *testing.T) {
 	const days = 24 * time.Hour
 	signer := trusttest.NewSigner(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Origin describes where a module comes from: its version, its content and the bundle that requested it.
+// Origin contains a module's version, its content and the bundle that requested it.
 type Origin struct {
 	Module    string         `json:"module"`
 	Channel   string         `json:"channel,omitempty"`
@@ -35,8 +35,8 @@ type BundleIdentity struct {
 	IssuedAt  time.Time     `json:"issuedAt"`
 	ExpiresAt time.Time     `json:"expiresAt"`
 	Previous  *Position     `json:"previous,omitempty"`
-	// PublisherKey is the thumbprint of the signing key. RootVersion is the latest version of the root of trust when
-	// the bundle was issued.
+	// PublisherKey is the thumbprint of the signing key. RootVersion is the root of trust's version when the bundle was
+	// issued.
 	PublisherKey string `json:"publisherKey"`
 	RootVersion  int64  `json:"rootVersion"`
 	// Source is the Git commit that the bundle was built from, or nil if it was not built from a repository.

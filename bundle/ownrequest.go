@@ -8,19 +8,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// OwnRequest contains the modules that a runtime requests without mandatory modules, and a problem for each mandatory
-// module in the request.
+// OwnRequest is a runtime's request without mandatory modules. Problems has an entry for each mandatory module in the
+// request.
 type OwnRequest struct {
 	Modules []v1beta2.Module
 	Ignored []Problem
 }
 
-// LimitRequest removes the settings of mandatory modules from a runtime's request. A runtime cannot disable a mandatory
-// module, choose its version, set it to unmanaged, or omit or delete its default CR. If the request lists a module
-// twice, the result contains it once.
-//
-// The control plane uses this function to resolve requests, and an agent with autonomy applies it to its own Kyma. Both
-// therefore interpret a request in the same way.
+// LimitRequest removes mandatory modules and duplicates from a runtime's request. A runtime cannot configure a
+// mandatory module.
 func LimitRequest(modules []v1beta2.Module, mandatory func(module string) bool) OwnRequest {
 	var own OwnRequest
 	for _, m := range modules {

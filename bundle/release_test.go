@@ -68,7 +68,6 @@ func releasedBy(t *testing.T, d ocm.Descriptor, keys ...*rsa.PrivateKey) []byte 
 	return document
 }
 
-// release is a component with a file, an artifact, an image, and a referenced component that also has an image.
 type release struct {
 	file, layer, manifest, defaultCR Blob
 	main, part                       ocm.Descriptor

@@ -17,11 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// CheckReleases returns an error if some content of a desired state was not released; see CheckRelease. It also
-// restricts other fields through which a publisher could add content: mirrors, the agent's image, and the default
-// objects of modules.
-//
-// documents contains the Evidence of all modules by verified digest. decode reads a released default CR.
+// CheckReleases returns an error if some content of a desired state was not released. documents contains the Evidence
+// of all modules by verified digest. decode reads a released default CR.
 func CheckReleases(
 	r trust.Root, state DesiredState, documents map[digest.Digest][]byte,
 	decode func([]byte) (*unstructured.Unstructured, error), now time.Time,
@@ -76,9 +73,8 @@ func (m Manifest) released() trust.Released {
 	return released
 }
 
-// checkLocked refuses manifest fields that could install other content than the released content, install it in another
-// way, or install it with the ServiceAccount of another module. released is the default CR in the module's release, or
-// nil if the release contains none.
+// checkLocked refuses manifest fields that differ from the release. released is the default CR in the module's release,
+// or nil if the release contains none.
 func (m Manifest) checkLocked(descriptor ocm.Descriptor, released *unstructured.Unstructured) error {
 	if _, there := m.Annotations[v1beta2.AnnotationImages]; there {
 		return fmt.Errorf("annotation %s can only be set by the agent", v1beta2.AnnotationImages)
@@ -104,20 +100,17 @@ func (m Manifest) checkLocked(descriptor ocm.Descriptor, released *unstructured.
 	return CheckReleaseOf(m.Module, m.Component, m.Spec.Resource, released)
 }
 
-// isContent reports whether an image spec refers to the content of a resource.
 func (m Manifest) isContent(spec v1beta2.ImageSpec, r ocm.Resource) bool {
 	return slices.ContainsFunc(m.Content, func(c Content) bool {
 		return c.Name == r.Name && c.Digest.String() == spec.Ref
 	})
 }
 
-// ModuleOf returns the name of a component's module, which is the last part of the component's name. A control plane
-// without release keys can give the module another name.
+// ModuleOf returns the last part of a component's name, which is the module's default name.
 func ModuleOf(component string) string { return component[strings.LastIndex(component, "/")+1:] }
 
-// CheckReleaseOf checks two fields of a module that its release must cover if the root of trust has release keys: the
-// last part of the component's name must be the module's name, because a runtime selects ServiceAccounts by module
-// name. The default CR must equal the released default CR. A module without a default CR passes.
+// CheckReleaseOf checks that a component's name ends with the module's name and that the module's default CR equals the
+// released one. A module without a default CR passes.
 func CheckReleaseOf(module, component string, defaultCR, released *unstructured.Unstructured) error {
 	if ModuleOf(component) != module {
 		return fmt.Errorf(
@@ -147,8 +140,8 @@ func CheckReleaseOf(module, component string, defaultCR, released *unstructured.
 	return nil
 }
 
-// ContentDefaultCR is the name of the content that contains the default CR of a module. It is part of a manifest only
-// if the root of trust has release keys. Kyma's modulectl gives its resource the same name.
+// ContentDefaultCR is the name of the content with a module's released default CR. Kyma's modulectl gives its resource
+// the same name.
 const ContentDefaultCR = "default-cr"
 
 // Evidence returns the contents that prove the release of a module: its Release and its released default CR.

@@ -18,16 +18,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Report is a runtime's report about itself. The runtime's key signs it. Its content is a claim of the runtime.
+// Report is a runtime's report about itself, signed with the runtime's key.
 type Report struct {
 	Runtime string `json:"runtime"`
-	// Fleet is the fleet of the runtime's root of trust. Without this field, a report could be accepted in another
-	// fleet in which the same key was used.
+	// Fleet is the fleet in the runtime's root of trust. It prevents another fleet from accepting the report.
 	Fleet string `json:"fleet,omitempty"`
-	// Sequence grows with every report that a key signs; see NextReportSequence.
+	// Sequence increases with every report that a key signs; see NextReportSequence.
 	Sequence int64 `json:"sequence"`
-	// Time is the time when the runtime wrote the report, by its own clock. The control plane uses its own clock to
-	// detect silent runtimes.
+	// Time is the time of the report by the runtime's clock.
 	Time time.Time `json:"time"`
 	// AgentVersion and KubernetesVersion are the versions that the agent and API server print, such as "v1.36.3".
 	AgentVersion      string `json:"agentVersion"`
@@ -38,26 +36,24 @@ type Report struct {
 	Recipient string `json:"recipient,omitempty"`
 	// Observed is the accepted bundle that the report describes, or nil if there is none yet.
 	Observed *Observed `json:"observed,omitempty"`
-	// Kyma is the runtime's own Kyma, or nil if it does not exist.
+	// Kyma is the Kyma in the runtime, or nil if it does not exist.
 	Kyma *ReportedKyma `json:"kyma,omitempty"`
 	// Modules lists the installed modules, sorted by name, including modules that the bundle no longer contains.
 	Modules []ReportedModule `json:"modules,omitempty"`
 	// Refused lists the bundles that were refused since the last accepted one, newest last, at most MaxRefusedReported.
 	Refused []RefusedBundle `json:"refused,omitempty"`
-	// Enrollment is set until the agent knows that the control plane has the runtime's key.
+	// Enrollment is set until the control plane has confirmed the runtime's key.
 	Enrollment *trust.Enrollment `json:"enrolment,omitempty"`
-	// Certificate is the certificate that the control plane issued to the runtime's key, in PEM. It identifies the key
-	// to a control plane that lost its data.
+	// Certificate is the certificate that the control plane issued to the runtime's key, in PEM.
 	Certificate string `json:"certificate,omitempty"`
-	// CertificateRequest requests a certificate, in PEM (PKCS #10). It is set if the agent has no certificate, or after
-	// a third of the certificate's lifetime.
+	// CertificateRequest requests a certificate, in PEM (PKCS #10), or is empty.
 	CertificateRequest string `json:"certificateRequest,omitempty"`
-	// CheckRun is the result of the latest check run since the agent started. It is nil during a run, and if the report
-	// would be too large.
+	// CheckRun is the result of the latest check run since the agent started, or nil.
 	CheckRun *ReportedCheckRun `json:"checkRun,omitempty"`
-	// Decided lists the modules that the runtime chose, changed or removed by itself since the applied bundle, sorted.
+	// Decided lists the modules that the runtime with autonomy added, changed or removed since the applied bundle,
+	// sorted.
 	Decided []string `json:"decided,omitempty"`
-	// AgentProblem is the reason why the agent does not run the image in the bundle's settings, or empty if it does.
+	// AgentProblem is the reason why the agent does not run the configured agent image, or empty.
 	AgentProblem string `json:"agentProblem,omitempty"`
 	// Trouble describes objects that the agent could not write in its runtime, or nil.
 	Trouble *ReportedTrouble `json:"trouble,omitempty"`
@@ -74,31 +70,29 @@ type Report struct {
 	Features []Feature `json:"features,omitempty"`
 	// Owner is the Kyma that the runtime belongs to, or nil if the agent does not know its Kyma yet.
 	Owner *trust.Kyma `json:"owner,omitempty"`
-	// Instance is a random value that the agent chooses when it starts. If reports alternate between two instances, two
-	// agents use the same key.
+	// Instance is a random value that the agent chooses when it starts. It reveals two agents with the same key.
 	Instance string `json:"instance,omitempty"`
-	// Follows is the digest of the report that this agent found in the registry, or empty if it found none. The reports
-	// of one agent form a chain.
+	// Follows is the digest of the agent's previous report in the registry, or empty for the first report.
 	Follows digest.Digest `json:"follows,omitempty"`
-	// Confirmed is true once the agent has found its own report in the registry often enough to be the only agent with
-	// its key. The publisher ignores the requests of a new instance until then.
+	// Confirmed is true once the agent has verified that no other agent uses its key. Until then, the publisher ignores
+	// requests from the report.
 	Confirmed bool `json:"confirmed,omitempty"`
 	// Twin is the instance of another agent that uses the same key and replaced this agent's report.
 	Twin string `json:"twin,omitempty"`
 }
 
-// Truncated lists the omitted parts of a report. An omitted module still exists.
+// Truncated lists the omitted parts of a report.
 type Truncated struct {
 	// Details is true if details of modules were omitted.
 	Details bool `json:"details,omitempty"`
-	// Messages is true if messages were shortened or omitted. Objects is true if Manifest and Resource were omitted.
+	// Messages is true if messages were shortened or omitted.
 	Messages bool `json:"messages,omitempty"`
 	Objects  bool `json:"objects,omitempty"`
 	// Lists is true if watched changes or decided modules were omitted.
 	Lists bool `json:"lists,omitempty"`
 	// Modules is the number of omitted installed modules.
 	Modules int `json:"modules,omitempty"`
-	// Requested is the number of modules that the runtime's Kyma requests, if the report omits them.
+	// Requested is the number of omitted modules in the request of the runtime's Kyma.
 	Requested int `json:"asked,omitempty"`
 }
 
@@ -108,7 +102,7 @@ func (r Report) OmitsModules() bool { return r.Truncated != nil && r.Truncated.M
 // OmitsRequest reports whether the report omits the modules that the runtime's Kyma requests.
 func (r Report) OmitsRequest() bool { return r.Truncated != nil && r.Truncated.Requested > 0 }
 
-// MaxRefusedReported limits the refused bundles in a report, so an attacker cannot displace the rest of the report.
+// MaxRefusedReported limits the refused bundles in a report.
 const MaxRefusedReported = 8
 
 // Observed identifies the bundle that a report describes.
@@ -116,11 +110,11 @@ type Observed struct {
 	Epoch    int64         `json:"epoch"`
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
-	// Expired is true if the bundle has expired. An expired bundle stays in effect until a newer one arrives.
+	// Expired is true if the bundle has expired. An expired bundle stays in effect until the agent accepts a newer one.
 	Expired bool `json:"expired,omitempty"`
 }
 
-// ReportedKyma is the runtime's own Kyma.
+// ReportedKyma is the Kyma in the runtime.
 type ReportedKyma struct {
 	Spec       v1beta2.KymaSpec `json:"spec"`
 	Generation int64            `json:"generation"`
@@ -132,30 +126,26 @@ type ReportedKyma struct {
 type ReportedModule struct {
 	Name    string `json:"name"`
 	Channel string `json:"channel,omitempty"`
-	// Version is the version that was last applied. Wanted is the version in the module's Manifest if it differs from
-	// Version. The agent is applying that version or could not apply it; see State.
+	// Version is the last applied version. Wanted is the version in the module's Manifest, if it differs from Version.
 	Version string        `json:"version,omitempty"`
 	Wanted  string        `json:"wanted,omitempty"`
 	State   v1beta2.State `json:"state"`
-	// Reason is the reason why the state is not Ready or why an upgrade waits: one of reason.Modules, or empty from an
-	// agent without reasons.
+	// Reason explains the state or a waiting upgrade: one of reason.Modules, or empty.
 	Reason reason.Reason `json:"reason,omitempty"`
-	// Message explains the reason in readable form, at most MaxMessageBytes.
+	// Message explains the reason, in at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`
-	// Maintenance is true if an upgrade waits for a maintenance window, which Message names. State and Version describe
-	// the installed version.
+	// Maintenance is true if an upgrade waits for a maintenance window.
 	Maintenance bool `json:"maintenance,omitempty"`
 	// Manifest and Resource identify the Manifest object and the module's default CR.
 	Manifest *v1beta2.TrackingObject `json:"manifest,omitempty"`
 	Resource *v1beta2.TrackingObject `json:"resource,omitempty"`
-	// Checks are the results of the checks in the module's Manifest, sorted by name. A check without a result is
-	// missing.
+	// Checks are the results of the checks in the module's Manifest, sorted by name.
 	Checks []ReportedCheck `json:"checks,omitempty"`
-	// Details are the details that the settings request, or nil if they request none.
+	// Details are the details that the operator requested, or nil.
 	Details *ModuleDetails `json:"details,omitempty"`
 }
 
-// ReportedCheck is the result of a check of one module. Passes, Failures and Unknowns count the measurements.
+// ReportedCheck is the result of a module's check. Passes, Failures and Unknowns count the measurements.
 type ReportedCheck struct {
 	v1beta2.CheckOutcome
 	Passes   int32 `json:"passes,omitempty"`
@@ -169,22 +159,22 @@ type ReportedTrouble struct {
 	Reason string `json:"reason"`
 	// Message contains the objects and the cause, at most MaxMessageBytes.
 	Message string `json:"message"`
-	// Catalog is true if some of the objects are ModuleTemplates or ModuleReleaseMetas.
+	// Catalog is true if the agent could not write a ModuleTemplate or ModuleReleaseMeta.
 	Catalog bool `json:"catalog,omitempty"`
 }
 
-// ReportedSecrets is the outcome for sealed Secrets.
+// ReportedSecrets is the result of applying a runtime's Secrets.
 type ReportedSecrets struct {
-	// Revision is the revision of the Sealed that the outcome refers to.
+	// Revision is the revision of the applied Sealed.
 	Revision string `json:"revision"`
-	// Reason is the cause of Trouble: one of reason.Secrets, or empty without Trouble or if the agent does not
-	// report reasons.
+	// Reason is the cause of Trouble: one of reason.Secrets, or empty.
 	Reason reason.Reason `json:"reason,omitempty"`
-	// Trouble lists the Secrets that differ from the bundle and the cause, at most MaxMessageBytes. Empty if all match.
+	// Trouble lists the Secrets that differ from the bundle and the cause, in at most MaxMessageBytes. It is empty if
+	// all Secrets match.
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// MaxMessageBytes limits one message in a report. Agents omit messages if many modules fail.
+// MaxMessageBytes limits one message in a report.
 const MaxMessageBytes = 512
 
 // MaxNoteBytes is the API's size limit for the note of an Event.
@@ -200,7 +190,7 @@ func Bounded(text string, most int) string {
 	return text
 }
 
-// Quote truncates an external text and returns it quoted and printable.
+// Quote truncates an external text, quotes it and escapes unprintable characters.
 func Quote(text string, most int) string {
 	if len(text) > most {
 		return strconv.Quote(strings.ToValidUTF8(text[:most], "")) + "..."
@@ -223,8 +213,8 @@ type reportStatement struct {
 	Predicate     Report    `json:"predicate"`
 }
 
-// ComposeReport signs the report with the runtime's key and returns the manifest to push. Its config is the OCI empty
-// descriptor, so the caller must push EmptyBlob too.
+// ComposeReport signs the report with the runtime's key and returns the manifest. The caller must also push EmptyBlob,
+// the manifest's config.
 func ComposeReport(report Report, signer trust.Signer) (Blob, error) {
 	// A statement needs a subject: the described bundle, or a placeholder before the first bundle.
 	subject := subjectOf("none", EmptyBlob().Descriptor.Digest)
@@ -255,52 +245,50 @@ func reportManifest(signed []byte) (Blob, error) {
 // EmptyBlob returns the blob of the OCI empty descriptor.
 func EmptyBlob() Blob { return NewBlob(ocispec.MediaTypeEmptyJSON, []byte(`{}`)) }
 
-// Reporter contains the control plane's data about the runtime that a report claims to come from.
+// Reporter contains the control plane's data about the runtime that sent a report.
 type Reporter struct {
 	Runtime string
 	// Fleet is the fleet's name, or empty if its root has none.
 	Fleet string
 	// Key is the runtime's enrolled key, nil before enrollment.
 	Key crypto.PublicKey
-	// Owner is the Kyma that the runtime must belong to, or zero to accept any. Former are the runtime's previous
-	// Kymas.
+	// Owner is the Kyma that the runtime must belong to, or zero to accept any Kyma.
 	Owner  trust.Kyma
 	Former []trust.Kyma
 	// ClusterUID is the cluster that enrolled Key, empty if unknown.
 	ClusterUID string
-	// LastSequence is the sequence of the last accepted report that Key signed.
+	// LastSequence is the sequence of the last accepted report of Key.
 	LastSequence int64
-	// Now is the control plane's clock. Reports from further ahead than the allowed clock skew are refused. Zero
-	// disables the check.
+	// Now is the control plane's clock. VerifyReport refuses reports that are too far in the future. Zero disables the
+	// check.
 	Now time.Time
-	// Content decides whether the report's content is plausible, for example by the API's schemas. Nil accepts all
-	// content within the limits of a report.
+	// Content returns an error for implausible content. Nil accepts all content within the limits of a report.
 	Content func(Report) error
-	// Known is the AcceptedReport.Content of a report that the function Content accepted. The function is not called
-	// again for equal content.
+	// Known is the AcceptedReport.Content of a report that Content has already accepted. Content is not called for
+	// reports with the same digest.
 	Known digest.Digest
-	// Enroll decides on an enrollment. It is called if Key is nil or another key enrolls. Nil refuses every enrollment.
+	// Enroll returns an error for an enrollment to refuse. Nil refuses every enrollment.
 	Enroll func(trust.Enrollment) error
-	// Certified returns the key of a certificate. It is called if Key is nil.
+	// Certified returns the key of a certificate. VerifyReport calls it if Key is nil.
 	Certified func(certificate string) (crypto.PublicKey, error)
-	// Revoked reports whether a key is revoked. Nil means that no key is revoked.
+	// Revoked reports whether a key is revoked. If nil, all keys are valid.
 	Revoked func(thumbprint string) bool
 }
 
-// AcceptedReport is a verified report with the key that signed it. Its Enrollment is nil unless its token was verified.
+// AcceptedReport is a verified report with the key that signed it. Its Enrollment is nil if VerifyReport did not verify
+// the token.
 type AcceptedReport struct {
 	Report
 	Digest digest.Digest
-	// Content is the digest of the report without its time, sequence, previous report and details. It covers the
-	// results of checks, but not their measurements.
+	// Content is the digest of the report without frequently changing fields, such as its time and sequence.
 	Content digest.Digest
 	Key     crypto.PublicKey
 	// Enrolled is true if this report enrolled Key.
 	Enrolled bool
 }
 
-// VerifyReport decides whether a report really comes from the runtime. It accepts the last accepted report (with the
-// same sequence) again, but not an older one. A refusal is a *refusal.Error.
+// VerifyReport verifies that a report was signed by the runtime and is not older than the last accepted report. A
+// refusal is a *refusal.Error.
 func VerifyReport(fetched Fetched, from Reporter) (AcceptedReport, error) {
 	accepted, refusal := verifyReport(fetched, from)
 	if refusal != nil {
@@ -336,7 +324,7 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 	if refused := from.checkIdentity(report); refused != nil {
 		return AcceptedReport{}, refused
 	}
-	// A token can move the same key to another cluster.
+	// An operator can use a token to move the same key to another cluster.
 	enrolled = enrolled ||
 		report.ClusterUID != from.ClusterUID && from.ClusterUID != "" && report.Enrollment != nil &&
 			from.introduces(*report.Enrollment, key)
@@ -365,7 +353,6 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 	}, nil
 }
 
-// checkIdentity refuses a report of another runtime, fleet or Kyma.
 func (from Reporter) checkIdentity(report Report) *refusal.Error {
 	if report.Runtime != from.Runtime {
 		return refusal.New(refusal.WrongRuntime, "found a report of runtime %s in the repository of runtime %q",
@@ -378,9 +365,8 @@ func (from Reporter) checkIdentity(report Report) *refusal.Error {
 	return from.checkOwner(report)
 }
 
-// content returns AcceptedReport.Content.
 func (r Report) content() digest.Digest {
-	r = r.WithoutDetails() // details change often, and no decision depends on them
+	r = r.WithoutDetails() // details change often and do not affect decisions
 	r.Time, r.Sequence, r.Follows = time.Time{}, 0, ""
 	r.Modules = slices.Clone(r.Modules)
 	for i := range r.Modules {
@@ -392,7 +378,7 @@ func (r Report) content() digest.Digest {
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
-		return "" // cannot happen for a decoded report; callers never treat an empty digest as equal
+		return "" // cannot happen for a decoded report
 	}
 	return digest.FromBytes(text)
 }

@@ -31,7 +31,6 @@ func sampleReport() Report {
 	}
 }
 
-// response returns a report in the form of a registry's response.
 func response(tb testing.TB, report Report, signer trust.Signer) Fetched {
 	tb.Helper()
 	manifest, err := ComposeReport(report, signer)
@@ -50,7 +49,6 @@ func issue(tb testing.TB, secret trust.TokenSecret, runtime string, expires time
 	return token
 }
 
-// introduction returns an enrollment of the key with a token.
 func introduction(tb testing.TB, token trust.Token, runtime string, signer trust.Signer) *trust.Enrollment {
 	tb.Helper()
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(tb, signer))
@@ -64,7 +62,6 @@ func introduction(tb testing.TB, token trust.Token, runtime string, signer trust
 	return &trust.Enrollment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}
 }
 
-// tokenChecker checks an enrollment like a control plane that accepts every valid token.
 func tokenChecker(e trust.Enrollment) error {
 	return trust.TokenSecrets{testSecret}.Check(trust.Kyma{Name: trusttest.Runtime}, trusttest.Runtime, e,
 		trusttest.Now)
@@ -187,7 +184,6 @@ func TestVerifyReportAcceptsOnlyValidReports(t *testing.T) {
 	}
 }
 
-// statementOf returns the payload that the runtime would sign.
 func statementOf(tb testing.TB, report Report) string {
 	tb.Helper()
 	return encode(tb, reportStatement{
@@ -196,7 +192,6 @@ func statementOf(tb testing.TB, report Report) string {
 	})
 }
 
-// carried returns a report manifest with the attestation.
 func carried(tb testing.TB, text string) Fetched {
 	tb.Helper()
 	manifest, err := NewManifest(ocispec.Manifest{

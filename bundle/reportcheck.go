@@ -17,21 +17,16 @@ const (
 	MaxModuleNameBytes = maxNamespaceBytes + 1 + maxNameBytes
 	// MaxVersionBytes limits a version, a channel and other short names.
 	MaxVersionBytes = 128
-	// maxPEMBytes limits a certificate and a certificate request.
-	maxPEMBytes = 8 << 10
-	// maxQuotedBytes limits quotes of external text in errors.
-	maxQuotedBytes = 64
+	maxPEMBytes     = 8 << 10
+	maxQuotedBytes  = 64
 )
 
-// maxReportSequence returns the highest valid sequence of a report at the given time. Sequences are milliseconds, and
-// clocks differ by at most trust.MaxClockSkew.
+// Sequences are Unix milliseconds.
 func maxReportSequence(now time.Time) int64 { return now.Add(trust.MaxClockSkew).UnixMilli() }
 
-// NextReportSequence returns the sequence of an agent's next report. last is the sequence of its previous report, or 0
-// for the first report. verified is the latest time with a trusted signature, or zero. now is the time of the agent's
-// clock. If the clock is ahead of verified by more than trust.MaxClockSkew, the sequence is computed from verified.
-// Otherwise a control plane would refuse the report, or refuse later reports once the clock is corrected. The sequence
-// is lower than last only if no control plane can have accepted last.
+// NextReportSequence returns the sequence of an agent's next report. last is the sequence of its previous report, or 0.
+// verified is the latest time with a trusted signature, or zero. If the clock is ahead of verified by more than
+// trust.MaxClockSkew, the sequence is based on verified instead of now.
 func NextReportSequence(last int64, now, verified time.Time) int64 {
 	if last > maxReportSequence(now) {
 		last = 0
@@ -55,8 +50,6 @@ func CheckReportTime(report Report, now time.Time) *refusal.Error {
 		trust.MaxClockSkew)
 }
 
-// checkClock decides whether a report's time is plausible and the report is not older than the last report of the same
-// key.
 func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
 	last := from.LastSequence
 	if enrolled {
@@ -67,7 +60,7 @@ func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
 			return err
 		}
 		if last > maxReportSequence(from.Now) {
-			last = 0 // otherwise, every later report would be refused
+			last = 0 // otherwise, the control plane would refuse every later report
 		}
 	}
 	if report.Sequence < 1 || report.Sequence < last {
@@ -76,7 +69,7 @@ func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
 	return nil
 }
 
-// shownTime formats an external time. RFC 3339 has no form for years beyond 9999.
+// RFC 3339 has no form for years after 9999.
 func shownTime(t time.Time) string {
 	if year := t.UTC().Year(); year < 1 || year > 9999 {
 		return fmt.Sprintf("the year %d", year)
@@ -84,7 +77,7 @@ func shownTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// Check returns an error if a report exceeds a limit or cannot come from a runtime. The error contains the field.
+// Check returns an error if a report exceeds a limit or is inconsistent. The error names the field.
 func (r Report) Check() error {
 	// The control plane stores the time as JSON, which only allows years up to 9999.
 	if year := r.Time.UTC().Year(); year < 1970 || year > 9999 {
@@ -126,7 +119,6 @@ func (r Report) Check() error {
 	return nil
 }
 
-// checkLists checks the lists other than the installed and requested modules.
 func (r Report) checkLists() error {
 	if n := len(r.Refused); n > MaxRefusedReported {
 		return fmt.Errorf("refused: %d bundles, must be at most %d", n, MaxRefusedReported)
@@ -165,7 +157,6 @@ func (r Report) checkLists() error {
 	return nil
 }
 
-// checkTrouble checks the reported problems with Secrets and other objects, and the counts of omitted parts.
 func (r Report) checkTrouble() error {
 	if s := r.Secrets; s != nil && (len(s.Trouble) > MaxMessageBytes || len(s.Revision) > MaxVersionBytes) {
 		return fmt.Errorf(

@@ -16,8 +16,7 @@ func ReadReportFile(data []byte) (Fetched, error) {
 	return Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: data}, nil
 }
 
-// ClaimedReport decodes a report without authenticating it. Use it only to find the runtime that the report claims to
-// come from. It ignores fields of later versions, as the decoding of a verified report does. The error is a
+// ClaimedReport decodes a report without authenticating it. Use it only to find the name of the runtime. The error is a
 // *refusal.Error.
 func ClaimedReport(fetched Fetched) (Report, error) {
 	manifest, refused := ReadManifest(fetched, ArtifactTypeReport)

@@ -9,8 +9,7 @@ import (
 )
 
 // reportKey returns the key that must have signed the report: the enrolled key, or a key that the report enrolls or
-// certifies. Reading the enrollment before the report is authenticated is safe: an enrollment cannot be created without
-// the token, and the enrolled key must have signed the report.
+// certifies. Reading an unauthenticated enrollment is safe because it requires the token.
 func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	if from.Revoked != nil && from.Revoked(hint) {
@@ -63,7 +62,6 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refu
 	return introducedKey(*enrollment, hint, from)
 }
 
-// introducedKey returns the key that a report enrolls, if that key signed the report.
 func introducedKey(enrollment trust.Enrollment, hint string, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	key, err := trust.DecodePublicKey(enrollment.PublicKey)
 	if err != nil {
@@ -83,14 +81,11 @@ func introducedKey(enrollment trust.Enrollment, hint string, from Reporter) (cry
 	return key, true, nil
 }
 
-// introduces reports whether an enrollment is valid and enrolls the key.
 func (from Reporter) introduces(enrollment trust.Enrollment, key crypto.PublicKey) bool {
 	encoded, err := trust.EncodePublicKey(key)
 	return err == nil && encoded == enrollment.PublicKey && from.Enroll != nil && from.Enroll(enrollment) == nil
 }
 
-// certifiedKey returns the key of a certificate that the control plane issued. It identifies runtimes to a control
-// plane that lost its data.
 func certifiedKey(certificate, hint string, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	key, err := from.Certified(certificate)
 	if err != nil {
@@ -104,7 +99,7 @@ func certifiedKey(certificate, hint string, from Reporter) (crypto.PublicKey, bo
 	return key, true, nil
 }
 
-// provenBy wraps the function enroll. The returned function also stores each enrollment that enroll accepts in proven.
+// The returned function also stores each accepted enrollment in proven.
 func provenBy(enroll func(trust.Enrollment) error, proven **trust.Enrollment) func(trust.Enrollment) error {
 	if enroll == nil {
 		return nil

@@ -19,31 +19,30 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Sealed contains the Secrets of a runtime, encrypted to the key in the agent's reports. It is part of the statement,
-// so it is signed, fresh and bound to this runtime. A statement without it leaves the runtime's Secrets unchanged.
+// Sealed contains the Secrets of a runtime, encrypted for the runtime. A statement without Sealed leaves the runtime's
+// Secrets unchanged.
 //
 // Source: age, https://age-encryption.org/v1.
 type Sealed struct {
 	// Recipient is the age recipient.
 	Recipient string `json:"recipient"`
-	// Revision identifies the content without revealing it.
+	// Revision changes with the Secrets. It does not reveal their content.
 	Revision string `json:"revision"`
-	// Data is an age file.
+	// Data is a file in the age format.
 	Data []byte `json:"data"`
 }
 
-// Limits of sealed content. It is part of an attestation, which is limited to 64 KiB after two base64 encodings.
+// Limits of sealed Secrets. They are part of an attestation, which is limited to 64 KiB.
 const (
 	MaxSealedBytes    = 24 << 10
 	MaxSecrets        = 64
 	MaxSecretRemovals = 256
 )
 
-// Secrets are the Secrets of one runtime. The agent does not change a Secret that is in neither list: like a module, a
-// Secret is only removed explicitly.
+// Secrets are the Secrets of one runtime. The agent does not change other Secrets.
 type Secrets struct {
 	Secrets []RuntimeSecret `json:"secrets"`
-	// Removals are the names of the Secrets to remove, in the form of RuntimeSecret.At.
+	// Removals lists the Secrets to remove, as NAMESPACE/NAME.
 	Removals []string `json:"removals,omitempty"`
 }
 
@@ -55,8 +54,7 @@ type RuntimeSecret struct {
 	Type      corev1.SecretType `json:"type,omitempty"`
 	Data      map[string][]byte `json:"data"`
 
-	// Module is the module that needs the Secret, or empty. Revision changes with the content. Both stay in the control
-	// plane.
+	// Module is the module that needs the Secret, or empty. Revision changes with the content.
 	Module   string `json:"-"`
 	Revision string `json:"-"`
 }
@@ -64,8 +62,8 @@ type RuntimeSecret struct {
 // At returns the name of the Secret in its runtime as "NAMESPACE/NAME".
 func (s RuntimeSecret) At() string { return s.Namespace + "/" + s.Name }
 
-// Check refuses Secrets that agents never write: the agent's own Secrets, Secrets in the cluster's system namespaces,
-// and Secrets that Kubernetes creates. The error contains names only.
+// Check refuses Secrets that agents never write: the agent's own Secrets, Secrets in system namespaces, and Secrets
+// that Kubernetes creates. The error contains names only.
 func (s RuntimeSecret) Check() error {
 	if err := checkSecretName(s.Namespace, s.Name); err != nil {
 		return err
@@ -90,7 +88,6 @@ func checkSecretName(namespace, name string) error {
 	return nil
 }
 
-// check refuses Secrets that exceed a limit, are ambiguous, or that agents never write.
 func (s Secrets) check() error {
 	if len(s.Secrets) > MaxSecrets || len(s.Removals) > MaxSecretRemovals {
 		return fmt.Errorf("%d Secrets and %d removals, must be at most %d and %d", len(s.Secrets), len(s.Removals),
@@ -125,7 +122,7 @@ func CheckRecipient(recipient string) error {
 }
 
 func recipientOf(text string) (*age.X25519Recipient, error) {
-	const maxRecipientBytes = 100 // a recipient has 62 bytes
+	const maxRecipientBytes = 100
 	if len(text) > maxRecipientBytes {
 		return nil, errors.New("recipient: must be an X25519 recipient of age")
 	}
@@ -136,8 +133,8 @@ func recipientOf(text string) (*age.X25519Recipient, error) {
 	return recipient, nil
 }
 
-// RevisionFor returns the revision of the Secrets for a recipient. It is derived from the revisions of the Secrets, not
-// from their content, because a digest of a short password would reveal the password.
+// RevisionFor returns the revision of the Secrets for a recipient. It does not include a digest of the content, because
+// a digest of a short password would reveal the password.
 func (s Secrets) RevisionFor(recipient string) string {
 	lines := []string{recipient}
 	for _, one := range sorted(s.Secrets) {
@@ -161,7 +158,7 @@ type sealedContent struct {
 	Secrets
 }
 
-// Seal encrypts the Secrets of a runtime to its recipient. The output differs each time; compare revisions instead.
+// Seal encrypts the Secrets of a runtime for its recipient. The output differs each time, so compare revisions instead.
 func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 	to, err := recipientOf(recipient)
 	if err != nil {
@@ -198,8 +195,7 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 // ageBytes is an upper bound for the overhead of age with one recipient.
 const ageBytes = 512
 
-// Fitting returns the Secrets that can be sealed together, smallest first. The error lists each Secret that does not
-// fit, so one large Secret does not block the other Secrets.
+// Fitting returns the Secrets that fit into one Sealed, smallest first. The error lists the Secrets that do not fit.
 func (s Secrets) Fitting(runtime string) (Secrets, error) {
 	fitting := Secrets{Removals: s.Removals}
 	var problems []error
@@ -244,7 +240,7 @@ func (s Secrets) Fitting(runtime string) (Secrets, error) {
 func encodedBytes(v any) int {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("secrets always encode: %v", err)) // encoding cannot fail for text and bytes
+		panic(fmt.Sprintf("secrets always encode: %v", err)) // text and bytes always encode
 	}
 	return len(data)
 }
@@ -265,13 +261,13 @@ func (s *Sealed) Open(runtime string, identity *age.X25519Identity) (Secrets, er
 	if err != nil {
 		return Secrets{}, fmt.Errorf("cannot be decrypted: %w", err)
 	}
-	plain, err := io.ReadAll(r) // bounded by the input: age does not compress
+	plain, err := io.ReadAll(r) // the size is bounded because age does not compress
 	if err != nil {
 		return Secrets{}, fmt.Errorf("cannot be decrypted: %w", err)
 	}
 	var content sealedContent
 	if err := decodeStrict(plain, &content); err != nil {
-		// the decoder's error could quote content
+		// The decoder's error could quote a Secret.
 		return Secrets{}, errors.New("cannot be decoded by this agent version")
 	}
 	if content.Runtime != runtime {

@@ -90,7 +90,6 @@ func TestOnlyTheRecipientCanOpenSealedSecrets(t *testing.T) {
 	}
 }
 
-// encrypted encrypts any text, as an attacker with a publisher key could.
 func encrypted(t *testing.T, to *age.X25519Identity, plain string) *Sealed {
 	t.Helper()
 	var out bytes.Buffer
@@ -191,7 +190,6 @@ func TestSealRefusesInvalidInput(t *testing.T) {
 	}
 }
 
-// TestLargestSealedSecretsFitIntoABundle checks that the limits of Secrets and attestations are consistent.
 func TestLargestSealedSecretsFitIntoABundle(t *testing.T) {
 	to := identity(t).Recipient().String()
 	fill := func(n int) Secrets {
@@ -215,7 +213,7 @@ func TestLargestSealedSecretsFitIntoABundle(t *testing.T) {
 	statement := reportStatement{
 		Type:          StatementType,
 		PredicateType: strings.Repeat("x", 8<<10),
-	} // placeholder for the rest of a statement
+	}
 	data, err := json.Marshal(struct {
 		reportStatement
 		Sealed *Sealed
@@ -286,8 +284,6 @@ func BenchmarkSecrets(b *testing.B) {
 	b.ReportMetric(float64(len(sealed.Data)), "bytes")
 }
 
-// TestOversizedSecretDoesNotBlockOthers tries many sizes. Fitting Secrets can be sealed, and the error names all other
-// Secrets.
 func TestOversizedSecretDoesNotBlockOthers(t *testing.T) {
 	to := identity(t).Recipient().String()
 	of := func(name string, n int) RuntimeSecret {

@@ -10,11 +10,8 @@ import (
 )
 
 const (
-	// rawManifest is the name of the resource to install. If a component has a resource with this name, the types of
-	// its resources do not matter.
 	rawManifest = "raw-manifest"
-	// config is the name of the resource that contains a chart's values.
-	config = "config"
+	config      = "config"
 )
 
 // Selection contains the resources of a component to install.
@@ -29,9 +26,8 @@ type Selection struct {
 	DefaultCR *ocm.Resource
 }
 
-// Select decides which resources of a component are installed: the resource "raw-manifest" or, if no resource has that
-// name, the only Helm chart or Kustomize overlay. The resource "config" contains a chart's values. The resource
-// "checks" contains the module's checks.
+// Select returns the resources to install: the resource "raw-manifest" or, if none has that name, the only Helm chart
+// or Kustomize overlay. The resources "config" and "checks" are optional.
 func Select(d ocm.Descriptor) (Selection, error) {
 	var candidates []ocm.Resource
 	for _, r := range d.Resources {
@@ -70,7 +66,7 @@ func Select(d ocm.Descriptor) (Selection, error) {
 	if err != nil {
 		return Selection{}, fmt.Errorf("%s: %w", subject, err)
 	}
-	// Several default CRs are an error only with release keys, which then find none.
+	// Several default CRs are an error only if the root of trust has release keys.
 	selection.DefaultCR, _ = only(d, ContentDefaultCR)
 	return selection, nil
 }
@@ -86,7 +82,6 @@ func (s Selection) Needed() []ocm.Resource {
 	return needed
 }
 
-// only returns the resource with the given name, or nil if none exists.
 func only(d ocm.Descriptor, name string) (*ocm.Resource, error) {
 	named := slices.DeleteFunc(slices.Clone(d.Resources), func(r ocm.Resource) bool { return r.Name != name })
 	switch len(named) {
@@ -98,7 +93,6 @@ func only(d ocm.Descriptor, name string) (*ocm.Resource, error) {
 	return nil, fmt.Errorf("%d resources are named %q: keep one", len(named), name)
 }
 
-// installType returns the type of a resource in a Manifest's image spec.
 func installType(r ocm.Resource) v1beta2.ImageSpecType {
 	switch {
 	case strings.EqualFold(r.Type, "helmChart") || r.Type == string(v1beta2.HelmChart) ||

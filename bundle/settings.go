@@ -16,20 +16,19 @@ import (
 type Settings struct {
 	// PollInterval is the interval at which the agent checks for a newer bundle.
 	PollInterval metav1.Duration `json:"pollInterval,omitzero"`
-	// ReportInterval is the interval at which the agent reports if its state is unchanged.
+	// ReportInterval is the interval between reports while the runtime's state does not change.
 	ReportInterval metav1.Duration `json:"reportInterval,omitzero"`
-	// Mirrors maps a registry host, or host and path, to its mirror. It applies to images and to the content of
-	// modules.
+	// Mirrors maps a registry host, or host and path, to its mirror.
 	Mirrors map[string]string `json:"mirrors,omitempty"`
-	// ImagePaths are fields of custom resources that contain images, in addition to the image fields of pods.
+	// ImagePaths are fields of custom resources that contain images.
 	ImagePaths []ImagePath `json:"imagePaths,omitempty"`
-	// ImagePullSecret is the name of the Secret that the pods of modules use to pull images, in namespace kyma-system
-	// of the runtime. Its content is sealed in the statement, like any other Secret.
+	// ImagePullSecret is the name of the Secret in the runtime's namespace kyma-system with which the pods of modules
+	// pull images.
 	ImagePullSecret string `json:"imagePullSecret,omitempty"`
 	// NamespaceLabels are labels for namespace kyma-system in the runtime; see NamespaceLabelKeys.
 	NamespaceLabels map[string]string `json:"namespaceLabels,omitempty"`
-	// Autonomy allows the runtime to follow its own Kyma before the control plane responds: AutonomyCatalog, or empty
-	// to disallow it.
+	// Autonomy allows the runtime to apply changes of its own Kyma before the control plane responds: AutonomyCatalog,
+	// or empty to disallow it.
 	Autonomy string `json:"autonomy,omitempty"`
 	// Details are the details that the agent adds to its reports, sorted.
 	Details []Detail `json:"details,omitempty"`
@@ -41,7 +40,7 @@ type Settings struct {
 	NextRegistry *NextRegistry `json:"nextRegistry,omitempty"`
 }
 
-// AutonomyCatalog allows a runtime to choose among the offers of its last bundle.
+// AutonomyCatalog allows a runtime to install modules from the Offers of its last bundle.
 const AutonomyCatalog = "Catalog"
 
 // ImagePath identifies a field that contains an image reference.
@@ -52,8 +51,8 @@ type ImagePath struct {
 	Field string `json:"field"`
 }
 
-// NamespaceLabelKeys are the labels that settings can set on kyma-system. Istio and Warden use them to select pods.
-// Other labels could disable the runtime's own policies for the namespace, which a bundle must not do.
+// NamespaceLabelKeys are the labels that settings can set on kyma-system. Other labels could disable the runtime's own
+// policies.
 //
 // Source: lifecycle-manager, api/shared/operator_labels.go; Istio, automatic sidecar injection.
 var NamespaceLabelKeys = []string{"istio-injection", "istio.io/rev", "namespaces.warden.kyma-project.io/validate"}
@@ -64,7 +63,6 @@ const (
 	maxImagePathSteps = 16
 )
 
-// checkNamespace checks the settings for namespace kyma-system.
 func (s Settings) checkNamespace() error {
 	for key, value := range s.NamespaceLabels {
 		if !slices.Contains(NamespaceLabelKeys, key) {
@@ -83,8 +81,7 @@ func (s Settings) checkNamespace() error {
 	return nil
 }
 
-// Check returns an error for settings that agents cannot follow. Both sides call it, because invalid settings would
-// affect every module.
+// Check returns an error for invalid settings. The publisher and the agent call it.
 func (s Settings) Check() error {
 	if len(s.Mirrors) > maxMirrors || len(s.ImagePaths) > maxImagePaths {
 		return fmt.Errorf("settings: %d mirrors and %d image paths, must be at most %d and %d", len(s.Mirrors),
@@ -187,7 +184,7 @@ func CanonicalRegistry(registry string) string {
 	return strings.TrimSuffix(host+"/"+path, "/")
 }
 
-// Mirrored returns the name from which a repository is read, using the longest mirror that matches whole path elements.
+// Mirrored returns the mirror's name for a repository, using the longest matching entry of Mirrors.
 func (s Settings) Mirrored(name string) string {
 	best := ""
 	for from := range s.Mirrors {
@@ -201,7 +198,7 @@ func (s Settings) Mirrored(name string) string {
 	return s.Mirrors[best] + strings.TrimPrefix(name, best)
 }
 
-// ImageRules is the value of v1beta2.AnnotationImages, with which an agent passes rules for images to its installer.
+// ImageRules is the value of v1beta2.AnnotationImages, the rules for the images of a module.
 type ImageRules struct {
 	// Settings contains only the mirrors, the image paths and the pull Secret.
 	Settings

@@ -10,25 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// TakeoverPhase is the phase in which a runtime is taken over from the product that managed its modules before, Kyma's
-// lifecycle-manager. Empty means that the runtime is not taken over.
+// TakeoverPhase is the phase of a runtime's takeover from Kyma's lifecycle-manager. It is empty if no takeover is in
+// progress.
 type TakeoverPhase string
 
 const (
-	// TakeoverAdopt means that the agent adopts modules at their installed versions. It does not remove objects of the
-	// other product, so that product can resume.
+	// TakeoverAdopt means that the agent adopts modules at their installed versions. The takeover can still be undone.
 	TakeoverAdopt TakeoverPhase = "adopt"
 	// TakeoverClean means that the agent removes lifecycle-manager's own objects from the runtime. This phase cannot be
 	// undone.
 	TakeoverClean TakeoverPhase = "clean"
-	// TakeoverRelease means that the agent returns the modules. They stay installed, and the agent no longer owns
-	// anything in the runtime.
+	// TakeoverRelease means that the agent returns the modules to lifecycle-manager and leaves them installed.
 	TakeoverRelease TakeoverPhase = "release"
 )
 
 // Limits of takeovers.
 const (
-	// MaxInherited limits the inherited objects of all modules of a runtime. Kyma's twenty modules have about 700.
+	// MaxInherited limits the inherited objects of all modules of a runtime.
 	MaxInherited = 5_000
 	// MaxRemovedReported limits the removed objects in a report.
 	MaxRemovedReported = 64
@@ -56,14 +54,13 @@ func (o ObjectRef) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// compareObjects orders objects. It ignores the version, because all versions of a kind return the same objects.
+// compareObjects ignores the version, because all versions of a kind return the same objects.
 func compareObjects(a, b ObjectRef) int {
 	return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind),
 		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// SortObjects returns the objects sorted and without duplicates, as Manifest.Inherited and ReportedTakeover.Removed
-// require.
+// SortObjects returns the objects sorted and without duplicates.
 func SortObjects(objects []ObjectRef) []ObjectRef {
 	objects = slices.Clone(objects)
 	slices.SortStableFunc(objects, func(a, b ObjectRef) int {
@@ -72,8 +69,7 @@ func SortObjects(objects []ObjectRef) []ObjectRef {
 	return slices.CompactFunc(objects, func(a, b ObjectRef) bool { return compareObjects(a, b) == 0 })
 }
 
-// Check returns an error if no API server can contain an object with this reference. The error contains the field. A
-// publisher omits an invalid object, because agents would refuse the whole bundle.
+// Check returns an error if the reference is invalid. The error names the field.
 func (o ObjectRef) Check() error {
 	if o.Group != "" {
 		if problems := validation.IsDNS1123Subdomain(o.Group); len(problems) > 0 {
@@ -100,7 +96,6 @@ func (o ObjectRef) Check() error {
 	return nil
 }
 
-// checkObjects checks that objects are valid, sorted and unique.
 func checkObjects(objects []ObjectRef) error {
 	for i, o := range objects {
 		if err := o.Check(); err != nil {
@@ -113,7 +108,6 @@ func checkObjects(objects []ObjectRef) error {
 	return nil
 }
 
-// checkTakeover checks the phase and the inherited objects.
 func (s DesiredState) checkTakeover() error {
 	if !s.Takeover.known() {
 		return fmt.Errorf("takeover %s: must be %s, %s, %s or empty", Quote(string(s.Takeover), maxQuotedBytes),
@@ -141,19 +135,16 @@ func (p TakeoverPhase) known() bool {
 	return slices.Contains([]TakeoverPhase{"", TakeoverAdopt, TakeoverClean, TakeoverRelease}, p)
 }
 
-// ReportedTakeover is the runtime's progress in the phase of the applied bundle, which the report's Observed
-// identifies.
+// ReportedTakeover is the runtime's progress in the takeover phase of the applied bundle.
 type ReportedTakeover struct {
 	Phase TakeoverPhase `json:"phase"`
-	// Done is true once the phase is complete: the agent has adopted all modules with inherited objects, removed the
-	// other product's leftovers, or returned all modules.
+	// Done is true once the agent has completed the phase.
 	Done bool `json:"done,omitempty"`
-	// Adopted lists the adopted modules with inherited objects, sorted. It is only set in the phase adopt.
+	// Adopted lists the adopted modules with inherited objects, sorted. It is empty outside of the phase adopt.
 	Adopted []string `json:"adopted,omitempty"`
-	// Removed lists objects that were removed as leftovers, sorted, at most MaxRemovedReported. It omits objects from
-	// which the agent only removed the other product's marks.
+	// Removed lists lifecycle-manager's objects that the agent removed, sorted, at most MaxRemovedReported.
 	Removed []ObjectRef `json:"removed,omitempty"`
-	// Message describes the problem that blocks the phase, at most MaxMessageBytes.
+	// Message is the problem that blocks the phase, in at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`
 }
 

@@ -128,8 +128,6 @@ func TestUnknownTakeoverPhasesAreRefused(t *testing.T) {
 	}
 }
 
-// Older agents and publishers decode strictly, so documents of a runtime without a takeover must omit the fields of a
-// takeover.
 func TestDocumentsWithoutTakeoverOmitItsFields(t *testing.T) {
 	documents, err := NewDocuments(sampleState(), sampleCatalog())
 	if err != nil {

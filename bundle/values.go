@@ -15,26 +15,24 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Values are the named values of one runtime. They are part of the statement, so runtimes with different values share
-// their documents. A module whose ModuleTemplate lists names in AnnotationUsesValues can refer to them in its default
-// CR and its chart values, as ${kyma-pull.dev/values.NAME}.
+// Values are the named values of one runtime. A module can refer to a value in its default CR and its chart values as
+// ${kyma-pull.dev/values.NAME}, if its ModuleTemplate lists the name in AnnotationUsesValues.
 //
 // A name is a lower-case word, such as region, or LabelValuePrefix with the key of a label of the Kyma in KCP.
 type Values map[string]string
 
 const (
 	// LabelValuePrefix is the start of a name that refers to a label of the Kyma in KCP.
-	LabelValuePrefix = "labels."
-	// placeholderStart and placeholderEnd enclose the name of a value in a string.
+	LabelValuePrefix                 = "labels."
 	placeholderStart, placeholderEnd = "${kyma-pull.dev/values.", "}"
 )
 
-// Limits of values. They share the attestation of 64 KiB with sealed Secrets.
+// Limits of values. Values and sealed Secrets share the attestation of 64 KiB.
 const (
 	MaxValues      = 64
 	MaxValueBytes  = 1 << 10
 	MaxValuesBytes = 6 << 10
-	// maxSubstitutedBytes limits the total size of the strings with replaced placeholders in one document.
+	// maxSubstitutedBytes limits the total size of the strings with placeholders in one document.
 	maxSubstitutedBytes = 1 << 20
 )
 
@@ -86,7 +84,7 @@ func (v Values) Check() error {
 func isControl(r rune) bool { return r < ' ' && r != '\t' && r != '\n' || r == 0x7f }
 
 // ParseValues parses the AnnotationValues of a Kyma in KCP, a JSON object of strings. Names with LabelValuePrefix are
-// not allowed, because labels of the Kyma define those values.
+// not allowed.
 func ParseValues(text string) (Values, error) {
 	if text == "" {
 		return nil, nil
@@ -123,8 +121,7 @@ func ParseUsedValues(text string) ([]string, error) {
 	return names, nil
 }
 
-// UsedValues returns the names of the values that the module uses, sorted. It returns nil for a list that cannot be
-// parsed, which Check refuses.
+// UsedValues returns the names of the values that the module uses, sorted, or nil if the list is invalid.
 func (m Manifest) UsedValues() []string {
 	names, err := ParseUsedValues(m.Annotations[v1beta2.AnnotationUsesValues])
 	if err != nil {
@@ -177,8 +174,7 @@ func UndefinedValues(module string, names []string) error {
 	)
 }
 
-// ModuleValues are the values that one module uses. A nil value means that the runtime does not define the value. The
-// agent writes the values to the module's Manifest.
+// ModuleValues are the values that one module uses. A nil value means that the runtime does not define the value.
 type ModuleValues map[string]*string
 
 // For returns the values that the module uses.
@@ -208,14 +204,14 @@ func (v ModuleValues) Undefined() []string {
 	return names
 }
 
-// String returns the value of AnnotationValues on a Manifest. It is empty for a module that uses no values.
+// String returns the text of AnnotationValues on a Manifest, or "" without values.
 func (v ModuleValues) String() string {
 	if len(v) == 0 {
 		return ""
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("values always encode: %v", err)) // encoding cannot fail for strings
+		panic(fmt.Sprintf("values always encode: %v", err)) // strings always encode
 	}
 	return string(text)
 }
@@ -232,11 +228,10 @@ func ParseModuleValues(text string) (ModuleValues, error) {
 	return values, nil
 }
 
-// identityFields are the fields that identify an object. They must not contain placeholders.
 var identityFields = []string{"apiVersion", "kind", "metadata"}
 
-// SubstituteObject replaces the placeholders in an object, in place. It refuses placeholders in the fields that
-// identify the object.
+// SubstituteObject replaces the placeholders in an object, in place. It returns an error for placeholders in
+// apiVersion, kind and metadata.
 func (v ModuleValues) SubstituteObject(object map[string]any) error {
 	if len(v) == 0 {
 		return nil
@@ -259,8 +254,8 @@ func (v ModuleValues) SubstituteObject(object map[string]any) error {
 	return nil
 }
 
-// Substitute replaces the placeholders in the strings of a decoded JSON or YAML tree, in place. Keys stay unchanged. A
-// value is always inserted into a parsed string, so it cannot add fields. Placeholders inside a value are not replaced.
+// Substitute replaces the placeholders in the string values of a decoded JSON or YAML tree, in place. It does not
+// change keys or replace placeholders in values.
 func (v ModuleValues) Substitute(tree map[string]any) error {
 	if len(v) == 0 {
 		return nil
@@ -299,7 +294,6 @@ func (s *substitution) tree(node any) (any, error) {
 	return node, nil
 }
 
-// text replaces the placeholders of one string. An additional dollar sign before a placeholder makes it literal text.
 func (s *substitution) text(text string) (string, error) {
 	if !strings.Contains(text, placeholderStart) {
 		return text, nil

@@ -12,9 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Fetched is a manifest from a registry: the response's descriptor and bytes.
+// Fetched is a manifest from a registry with its descriptor.
 type Fetched struct {
-	// Descriptor contains the response's Content-Type, and the digest under which the manifest was requested or found.
+	// Descriptor contains the response's Content-Type and the manifest's digest.
 	Descriptor ocispec.Descriptor
 	Bytes      []byte
 }
@@ -23,7 +23,7 @@ type Fetched struct {
 type Trust struct {
 	Root    trust.Root
 	Runtime string
-	// ClusterUID and KeyThumbprint identify the runtime. If empty, they are not compared with the audience.
+	// ClusterUID and KeyThumbprint identify the runtime. Empty fields are not compared with the audience.
 	ClusterUID    string
 	KeyThumbprint string
 	// ClockSkew limits how far a bundle's time of issue can be ahead of the runtime's clock. 0 means MaxClockSkew.
@@ -32,24 +32,23 @@ type Trust struct {
 	Last Accepted
 	// Assigned is the Kyma of the bootstrap Secret, or zero if no bootstrap Secret exists.
 	Assigned Assigned
-	// Installed contains the installed versions by module. A version must not decrease unless the statement lists the
+	// Installed contains the installed versions by module. Verify refuses downgrades unless the statement lists the
 	// rollback. Nil disables the check.
 	Installed map[string]string
 }
 
-// Accepted is the stored record of the last accepted bundle. The zero value is an empty record.
+// Accepted is the last accepted bundle. The zero value means that no bundle was accepted.
 type Accepted struct {
 	Epoch    int64         `json:"epoch"`
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
-	// Statement is the digest of the signed bytes. A signature has several valid encodings, and the owner of the
-	// registry can change the encoding. Two manifests with the same statement are therefore the same bundle.
+	// Statement is the digest of the signed statement. Two manifests with the same statement are the same bundle,
+	// because a signature can be encoded in several ways.
 	Statement digest.Digest `json:"statement,omitempty"`
-	// NewestTime is the latest time in a verified statement. If the clock is behind this time, Verify uses this time as
-	// the current time.
+	// NewestTime is the latest time in a verified statement. Verify uses NewestTime if the clock is behind it.
 	NewestTime time.Time `json:"newestTime"`
-	// Kyma is the Kyma that the runtime belongs to, or zero if it is not known yet. TokenExpires is the expiry of the
-	// newest token that assigned the runtime, in Unix seconds, or 0 for none.
+	// Kyma is the Kyma that the runtime belongs to, or zero if unknown. TokenExpires is the expiry of the newest token
+	// that assigned the runtime, in Unix seconds.
 	Kyma         trust.Kyma `json:"kyma,omitzero"`
 	TokenExpires int64      `json:"tokenExpires,omitempty"`
 }
@@ -63,9 +62,9 @@ type Verified struct {
 	Catalog ocispec.Descriptor
 	// KeyThumbprint is the thumbprint of the publisher key that signed the bundle.
 	KeyThumbprint string
-	// Gap is true if bundles between the last accepted one and this one were missed.
+	// Gap is true if the runtime missed bundles between the last accepted one and this one.
 	Gap bool
-	// Accepted is the record to store once the bundle's content is durable.
+	// Accepted is the record to store after the bundle's content has been stored.
 	Accepted Accepted
 }
 
@@ -101,7 +100,7 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *refusal.Err
 	if last.Epoch < trust.Root.Epoch {
 		last.Sequence, last.Digest, last.Statement = 0, "", ""
 	}
-	// With a clock behind the latest signed time, an old bundle would look fresh.
+	// An old bundle would look fresh if the clock were behind the latest signed time.
 	clock := latest(now, trust.Last.NewestTime)
 	for _, check := range []func() *refusal.Error{
 		func() *refusal.Error { return checkAudience(p.Audience, trust) },
@@ -126,14 +125,13 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *refusal.Err
 	return verified, nil
 }
 
-// signedBy identifies the signer and the signed statement.
 type signedBy struct {
 	thumbprint string
 	statement  digest.Digest
 }
 
-// publisherKey returns the publisher key with this thumbprint. It searches the root and, unless the root revokes the
-// key, the former roots. It returns nil if it does not find the key.
+// publisherKey returns the publisher key with this thumbprint from the roots, or nil. It ignores keys of former roots
+// that root revokes.
 func publisherKey(thumbprint string, root trust.Root, former ...trust.Root) crypto.PublicKey {
 	key := root.PublisherKey(thumbprint)
 	for _, r := range former {
@@ -144,7 +142,6 @@ func publisherKey(thumbprint string, root trust.Root, former ...trust.Root) cryp
 	return key
 }
 
-// authenticStatement returns the statement if a publisher key of the roots signed it and it is about a desired state.
 func authenticStatement(
 	manifest ocispec.Manifest, root trust.Root, former ...trust.Root,
 ) (Statement, signedBy, *refusal.Error) {
@@ -170,7 +167,6 @@ func authenticStatement(
 	return statement, signedBy{hint, digest.FromBytes(payload)}, nil
 }
 
-// decodeBundleStatement decodes the statement of a bundle and checks the limits of its values.
 func decodeBundleStatement(payload []byte) (Statement, *refusal.Error) {
 	var statement Statement
 	if refused := decodeStatement(payload, PredicateDesiredState, &statement); refused != nil {
@@ -182,9 +178,6 @@ func decodeBundleStatement(payload []byte) (Statement, *refusal.Error) {
 	return statement, nil
 }
 
-// decodeStatement decodes an authenticated statement of one predicate type into v. It compares the type first, because
-// another kind of statement would only look malformed. It also checks the critical features first: they decide whether
-// unknown fields can be ignored.
 func decodeStatement(payload []byte, predicateType string, v any) *refusal.Error {
 	if err := checkJSON(payload); err != nil {
 		return refusal.New(refusal.Malformed, "statement: %w", err)
@@ -275,7 +268,6 @@ func checkSequence(p Predicate, d, statement digest.Digest, last Accepted) *refu
 	return nil
 }
 
-// checkSubjects compares the signed subjects with the manifest, in both directions.
 func checkSubjects(subjects []Subject, manifest ocispec.Manifest) *refusal.Error {
 	want := append([]ocispec.Descriptor{manifest.Config}, manifest.Layers...)
 	if len(subjects) != len(want) {

@@ -84,7 +84,6 @@ func TestBundleStatementContainsTheCommit(t *testing.T) {
 	}
 }
 
-// checks returns combinable faults, in the order in which Verify must detect them.
 func checks(tb testing.TB) []struct {
 	name  string
 	fault func(*attempt)
@@ -206,7 +205,6 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 		change func(*testing.T, *attempt)
 		want   refusal.Reason
 	}{
-		// Cases about the form of the manifest.
 		{"a manifest with exactly the maximum size is accepted", func(_ *testing.T, a *attempt) {
 			onBody(a, func(s string) string { return s + strings.Repeat(" ", MaxManifestBytes-len(s)) })
 		}, ""},
@@ -258,7 +256,6 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Annotations["org.example"] = "x" })
 		}, refusal.Malformed},
 
-		// Cases about the signature.
 		{"an unsigned bundle is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Annotations = nil })
 		}, refusal.Unsigned},
@@ -305,7 +302,6 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 			a.trust.Root = trust.Root{Epoch: a.trust.Root.Epoch, Expires: a.trust.Root.Expires}
 		}, refusal.UnknownKey},
 
-		// Cases about the statement.
 		{"a statement of another version is refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Type = "https://in-toto.io/Statement/v0.1" })
 		}, refusal.PredicateType},
@@ -339,7 +335,6 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 			refusal.WrongEpoch,
 		},
 
-		// Cases about the time.
 		{"a bundle is accepted until just before it expires", func(_ *testing.T, a *attempt) {
 			a.now = samplePredicate().ExpiresAt.Add(-1)
 		}, ""},
@@ -381,12 +376,11 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 			a.predicate(func(p *Predicate) { p.ExpiresAt = p.IssuedAt })
 		}, refusal.Malformed},
 
-		// Cases about the sequence.
 		{"the next sequence is accepted", func(_ *testing.T, a *attempt) {
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 99, Digest: sha("99")}
 		}, ""},
 		{"the same sequence with the same digest is accepted", func(t *testing.T, a *attempt) {
-			// Signatures differ each time, so the bundle is created once.
+			// Signatures differ each time, so the test creates the bundle only once.
 			fetched := a.fetched(t)
 			a.response = append(a.response, func(f *Fetched) { *f = fetched })
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest}
@@ -425,7 +419,6 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 5000, NewestTime: samplePredicate().ExpiresAt}
 		}, refusal.Expired},
 
-		// Cases about the documents.
 		{"swapped subjects are refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject[0], s.Subject[1] = s.Subject[1], s.Subject[0] })
 		}, refusal.WrongDigest},

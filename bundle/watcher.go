@@ -14,8 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Limits of watchers. Each watcher is an open watch in every runtime, and the reported changes of all watchers share
-// the report with the modules.
+// Limits of watchers. Each watcher opens a watch in every runtime.
 const (
 	MaxWatchers          = 32
 	MaxWatchedReported   = 64
@@ -38,7 +37,7 @@ type Watcher struct {
 	Field v1beta2.FieldName `json:"field"`
 }
 
-// The parts of an object that can be watched.
+// Parts of an object that can be watched.
 const (
 	FieldSpec   v1beta2.FieldName = "spec"
 	FieldStatus v1beta2.FieldName = "status"
@@ -49,8 +48,8 @@ func (w Watcher) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: w.Group, Version: w.Version, Resource: w.Resource}
 }
 
-// Check returns an error if the Watcher is invalid, for example if it watches Secrets. The control plane calls it to
-// report the error to the user. The agent calls it again, so that a bundle cannot make it watch Secrets.
+// Check returns an error if the Watcher is invalid, for example if it watches Secrets. The control plane and the agent
+// call it.
 func (w Watcher) Check() error {
 	if problems := validation.IsDNS1123Subdomain(w.Name); len(problems) > 0 {
 		return fmt.Errorf("name %q: %s", w.Name, problems[0])
@@ -107,13 +106,11 @@ func checkWatchers(watchers []Watcher) error {
 type ReportedWatch struct {
 	// Watcher is the name of the watcher.
 	Watcher string `json:"watcher"`
-	// Changes is the number of changes since the agent began to watch.
+	// Changes is the number of changes since the agent started the watch.
 	Changes int64 `json:"changes,omitempty"`
-	// Since is the report sequence from which on reports contain the latest change or trouble. To find new entries, a
-	// reader compares Since with the sequence of the last report that it read.
+	// Since is the sequence of the first report with the latest change or trouble.
 	Since int64 `json:"since,omitempty"`
-	// Objects are the last changed objects, newest first and without duplicates. All watches together list at most
-	// MaxWatchedReported.
+	// Objects are the last changed objects, newest first and without duplicates.
 	Objects []WatchedObject `json:"objects,omitempty"`
 	// Trouble is the reason why the watch fails, at most MaxMessageBytes.
 	Trouble string `json:"trouble,omitempty"`
@@ -123,11 +120,11 @@ type ReportedWatch struct {
 type WatchedObject struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Since is defined as in ReportedWatch.
+	// Since is the sequence of the first report with the object's latest change.
 	Since int64 `json:"since"`
 }
 
-// Valid reports whether an object of the API server can have this name. Reports are external input.
+// Valid reports whether the name is a valid name of a Kubernetes object.
 func (o WatchedObject) Valid() bool {
 	if o.Name == "" || len(o.Name) > maxNameBytes || len(o.Namespace) > maxNamespaceBytes {
 		return false

@@ -12,8 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// RequestDigest returns the digest of a Kyma's request. Specs that differ only in defaults or in the order of modules
-// have the same digest, because the API treats the modules as a map.
+// RequestDigest returns the digest of a Kyma's request. It ignores defaults and the order of modules.
 func RequestDigest(spec v1beta2.KymaSpec) digest.Digest {
 	spec.Modules = slices.Clone(spec.Modules)
 	for i := range spec.Modules {
@@ -26,14 +25,13 @@ func RequestDigest(spec v1beta2.KymaSpec) digest.Digest {
 	}
 	data, err := json.Marshal(spec)
 	if err != nil {
-		panic(fmt.Sprintf("the spec of a Kyma always encodes: %v", err)) // encoding cannot fail for plain data
+		panic(fmt.Sprintf("the spec of a Kyma always encodes: %v", err)) // plain data always encodes
 	}
 	return digest.FromBytes(data)
 }
 
 // Answers reports whether the bundle was built for the request in the runtime's Kyma. It compares the digests of the
-// specs if the statement contains one, because a replaced Kyma starts with generation 1 again. Otherwise it compares
-// the generations.
+// specs if the statement contains one, and otherwise the generations.
 func (p Predicate) Answers(spec v1beta2.KymaSpec, generation int64) bool {
 	if p.KymaSpec != "" {
 		return p.KymaSpec == RequestDigest(spec)
@@ -41,8 +39,8 @@ func (p Predicate) Answers(spec v1beta2.KymaSpec, generation int64) bool {
 	return p.KymaGeneration == generation
 }
 
-// AllowsRollback reports whether the statement allows the runtime to replace the installed version of a module with the
-// older target version.
+// AllowsRollback reports whether the statement allows the agent to replace the installed version of a module with an
+// older version.
 func (p Predicate) AllowsRollback(module, installed, target string) bool {
 	return slices.ContainsFunc(p.Rollback, func(r Rollback) bool {
 		return r.Module == module && r.To == target && !Older(r.From, installed)

@@ -12,19 +12,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Limits on images. Export and import apply the same limits, so every exported image can be imported.
+// Limits of images. Export and import apply the same limits.
 const (
 	// MaxImageManifestBytes limits the size of one manifest or index. Registries have the same limit.
 	MaxImageManifestBytes = 4 << 20
-	// MaxImageDepth limits the levels of an image. An index of indexes has four: two indexes, manifests and blobs.
+	// MaxImageDepth limits the levels of an image: two indexes, a manifest and its blobs.
 	MaxImageDepth = 4
 	// MaxImageBlobs limits the number of blobs of an image, including its manifests.
 	MaxImageBlobs = 10_000
-	// MaxImageManifestsBytes limits the total size of the manifests of an image. An export stores them in memory.
+	// MaxImageManifestsBytes limits the total size of an image's manifests, which an export stores in memory.
 	MaxImageManifestsBytes = 64 << 20
 )
 
-// Media types of images in Docker's format, which is older than the OCI format.
 const (
 	mediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
 	mediaTypeDockerIndex    = "application/vnd.docker.distribution.manifest.list.v2+json"
@@ -43,17 +42,16 @@ func isManifest(mediaType string) bool {
 // ImageWalk visits all blobs of an image: indexes, manifests, configs and layers. It visits a blob once, even if
 // several manifests list it.
 type ImageWalk struct {
-	// Locate returns the fetcher of a blob. If it returns nil, the walk skips the blob and the blobs that it lists.
+	// Locate returns the fetcher of a blob, or nil to skip the blob and the blobs that it lists.
 	Locate func(context.Context, ocispec.Descriptor) (store.Fetcher, error)
-	// Found is called for every visited blob. It is called for a manifest before the blobs that the manifest lists.
-	// manifest contains the bytes of a manifest or index, and is nil for other blobs.
+	// Found is called for every visited blob, and for a manifest before its blobs. manifest contains the bytes of a
+	// manifest or index, and is nil for other blobs.
 	Found func(d ocispec.Descriptor, manifest []byte)
 
 	visited        map[imageBlob]bool
 	manifestsBytes int64
 }
 
-// imageBlob is the part of a descriptor that the walk uses.
 type imageBlob struct {
 	mediaType string
 	digest    digest.Digest
@@ -107,7 +105,6 @@ func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) 
 	return nil
 }
 
-// fetcherOf returns a fetcher of one manifest that was already read.
 func fetcherOf(data []byte) store.Fetcher {
 	return store.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(data)), nil

@@ -16,7 +16,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// below makes a manifest or index that lists the given blobs.
 func below(t *testing.T, mediaType string, blobs ...bundle.Blob) bundle.Blob {
 	t.Helper()
 	field := map[bool]string{true: "manifests", false: "layers"}[IsImageIndex(mediaType)]
@@ -65,7 +64,7 @@ func TestImageWalkVisitsBlobsWithinLimits(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		image bundle.Blob
-		found int // includes the empty config, whose bytes the walk does not need
+		found int
 		want  refusal.Reason
 	}{
 		"image in Docker's format":              {docker, 3, ""},

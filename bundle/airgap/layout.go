@@ -28,7 +28,7 @@ type Item struct {
 	Open       func(context.Context) (io.ReadCloser, error)
 }
 
-// InMemory is an item with bytes in memory.
+// InMemory returns an item with bytes in memory.
 func InMemory(blob bundle.Blob) Item {
 	return Item{
 		blob.Descriptor, func(context.Context) (io.ReadCloser, error) {
@@ -37,13 +37,13 @@ func InMemory(blob bundle.Blob) Item {
 	}
 }
 
-// Layout is the content of an air-gap file. It can omit referenced blobs that the importing side already has.
+// Layout is the content of an air-gap file. It can omit blobs that the importer already has.
 type Layout struct {
 	References []Reference
 	Items      []Item
 }
 
-// SizeBytes is the total size of all blobs.
+// SizeBytes returns the total size of all blobs.
 func (l Layout) SizeBytes() int64 {
 	total := int64(0)
 	for _, item := range l.sorted() {
@@ -52,15 +52,13 @@ func (l Layout) SizeBytes() int64 {
 	return total
 }
 
-// sorted returns the items without duplicates, in the order of their digests.
 func (l Layout) sorted() []Item {
 	items := slices.Clone(l.Items)
 	slices.SortStableFunc(items, func(a, b Item) int { return cmp.Compare(a.Descriptor.Digest, b.Descriptor.Digest) })
 	return slices.CompactFunc(items, func(a, b Item) bool { return a.Descriptor.Digest == b.Descriptor.Digest })
 }
 
-// index returns the bytes of index.json. It lists only manifests in the file, because common tools fail if a listed
-// manifest is missing.
+// index.json lists only manifests in the file, because common tools fail if a listed manifest is missing.
 func (l Layout) index() ([]byte, error) {
 	there := map[digest.Digest]bool{}
 	for _, item := range l.Items {
@@ -98,7 +96,6 @@ const (
 	blobsPrefix = ocispec.ImageBlobsDir + "/sha256/"
 )
 
-// entry is one file of the tar.
 type entry struct {
 	name   string
 	size   int64

@@ -10,7 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestExportDoesNotFollowLinks exports to a folder that another person prepared with links to a file elsewhere.
 func TestExportDoesNotFollowLinks(t *testing.T) {
 	for name, c := range map[string]struct {
 		packing Packing

@@ -15,29 +15,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Limits of an air-gap file. The file is untrusted, because the person who carries it could have created it.
+// Limits of an air-gap file. The file is not trusted.
 const (
 	maxEntries     = 100_000
 	maxIndexBytes  = 16 << 20
-	maxBlobBytes   = 8<<30 - 1 // largest size that a plain tar header can contain
+	maxBlobBytes   = 8<<30 - 1 // largest size in a plain tar header
 	maxVolumes     = 999
 	maxWindowBytes = 8 << 20
 	maxRatio       = 100
 	ratioFreeBytes = 64 << 20
-	// Large files contain images, which are compressed already. A file of 1 GiB must not fill a disk of 100 GiB before
-	// any signature is verified.
 	largeRatio     = 4
 	largeFreeBytes = 4 << 30
-	// maxPaddingBytes limits the zeros after a tar's end. The program tar pads the last record, which has 10 KiB by
-	// default.
+	// maxPaddingBytes limits the zeros after a tar's end. The program tar pads the last record with up to 10 KiB.
 	maxPaddingBytes = 1 << 20
 )
 
 var volumeName = regexp.MustCompile(`^(.*)\.([0-9]{3})$`)
 
 // Files groups paths by air-gap file. The volumes of a divided file form one entry, in their order. Every other path is
-// a complete file and forms a separate entry. If a volume before the last volume of a file is missing, Files sets
-// Incomplete in the file's entry.
+// a separate entry.
 func Files(paths []string) []Volumes {
 	var files []Volumes
 	at := map[string]int{}
@@ -70,13 +66,12 @@ func Files(paths []string) []Volumes {
 // Volumes contains the paths of the volumes of one file.
 type Volumes struct {
 	Paths []string
-	// Incomplete identifies the missing volume, or is nil.
+	// Incomplete names the first missing volume, or is nil.
 	Incomplete *refusal.Error
 }
 
 // Open reads a file, given as its volumes in order, and compares every blob with its digest. A *refusal.Error means
-// that the file is invalid. Any other error means that the file could not be read. Open calls advance with the number
-// of read bytes.
+// that the file is invalid. Open calls advance with the number of read bytes.
 func Open(paths []string, advance func(int64)) (*File, error) {
 	file, err := join(paths)
 	if err != nil {
@@ -91,7 +86,6 @@ func Open(paths []string, advance func(int64)) (*File, error) {
 	return file, nil
 }
 
-// join returns volumes as one file that can be read at offsets.
 func join(paths []string) (*File, error) {
 	parts := &parts{}
 	for _, path := range paths {
@@ -106,7 +100,7 @@ func join(paths []string) (*File, error) {
 	return &File{at: parts, size: parts.size, closer: parts}, nil
 }
 
-// openRegular opens a regular file and returns its size. Any other kind of file, such as a pipe, is an error.
+// openRegular opens a regular file and returns its size. Other kinds of files, such as pipes, are an error.
 func openRegular(path string, flags int) (*os.File, int64, error) {
 	file, err := os.OpenFile(path, flags|syscall.O_NONBLOCK, 0o644) // do not wait if path is a pipe
 	if err != nil {
@@ -122,7 +116,6 @@ func openRegular(path string, flags int) (*os.File, int64, error) {
 	return file, info.Size(), nil
 }
 
-// parts reads several files as one.
 type parts struct {
 	files []*os.File
 	ends  []int64
@@ -160,8 +153,8 @@ func (p *parts) Close() error {
 	return errors.Join(problems...)
 }
 
-// unpack replaces a compressed file with a temporary file that can be read at offsets. It deletes the temporary file's
-// name before the first write, so a killed process does not leave the file behind.
+// unpack replaces a compressed file with a temporary file. The temporary file has no name, so a killed process does not
+// leave it behind.
 func (f *File) unpack() error {
 	magic := make([]byte, 4)
 	if _, err := f.at.ReadAt(magic, 0); err != nil && !errors.Is(err, io.EOF) {
@@ -202,18 +195,17 @@ func (f *File) unpack() error {
 	return before.Close()
 }
 
-// maxUnpacked returns the largest size that a compressed file can unpack to.
 func maxUnpacked(size int64) int64 {
 	return min(max(ratioFreeBytes, maxRatio*size), largeRatio*size+largeFreeBytes)
 }
 
-// isWriteError distinguishes errors of the temporary file from errors of the input.
+// isWriteError reports whether an error comes from the temporary file.
 func isWriteError(err error) bool {
 	var path *os.PathError
 	return errors.As(err, &path) && path.Op == "write"
 }
 
-// ParseSize reads a size such as "700M" or "4G", in powers of 1024.
+// ParseSize parses a size such as "700M" or "4G", in powers of 1024.
 func ParseSize(text string) (int64, error) {
 	units := map[byte]int64{'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
 	digits, factor := text, int64(1)

@@ -29,7 +29,6 @@ type File struct {
 	references map[string]ocispec.Descriptor
 }
 
-// extent is a part of a file, in bytes.
 type extent struct{ offset, size int64 }
 
 // Close closes the file.
@@ -44,7 +43,7 @@ func (f *File) References() []Reference {
 	return found
 }
 
-// Size returns the size of a blob and whether the file contains it.
+// Size returns a blob's size, and reports whether the file contains the blob.
 func (f *File) Size(d digest.Digest) (int64, bool) {
 	found, ok := f.blobs[d]
 	return found.size, ok
@@ -58,7 +57,6 @@ type repository struct {
 	name string
 }
 
-// Tags lists the tags of the repository, sorted.
 func (r repository) Tags(_ context.Context, _ string, fn func(tags []string) error) error {
 	var tags []string
 	for name := range r.file.references {
@@ -97,7 +95,6 @@ func (r repository) Fetch(_ context.Context, desc ocispec.Descriptor) (io.ReadCl
 
 var blobName = regexp.MustCompile(`^` + blobsPrefix + `([0-9a-f]{64})$`)
 
-// scan reads the tar once.
 func (f *File) scan(advance func(int64)) error {
 	f.blobs = map[digest.Digest]extent{}
 	section := io.NewSectionReader(f.at, 0, f.size)
@@ -121,7 +118,7 @@ func (f *File) scan(advance func(int64)) error {
 			return refusal.New(refusal.TooLarge, "more than %d entries", maxEntries)
 		}
 		seen[name] = true
-		// tar.Reader reads whole blocks and never ahead, so the entry's data starts at the current offset of the file.
+		// tar.Reader does not read ahead, so the entry's data starts at the current offset of the file.
 		offset, err := section.Seek(0, io.SeekCurrent)
 		if err != nil {
 			return err
@@ -143,9 +140,9 @@ func (f *File) scan(advance func(int64)) error {
 	return f.readIndex()
 }
 
-// entryName returns the name of an entry without a leading "./", and refuses entries that are not part of a layout.
+// entryName returns the name of an entry without a leading "./". It refuses entries that are not part of a layout.
 func entryName(header *tar.Header) (string, *refusal.Error) {
-	for key := range header.PAXRecords { // a sparse file is not stored as one range of bytes
+	for key := range header.PAXRecords { // sparse files are not stored as one range of bytes
 		if strings.HasPrefix(key, "GNU.sparse.") {
 			return "", refusal.New(refusal.Malformed, "entry %q is a sparse file", header.Name)
 		}
@@ -200,8 +197,7 @@ func (f *File) take(name string, at extent, data io.Reader) error {
 	return nil
 }
 
-// checkEnd refuses a tar without an end, because it could be truncated between two entries. It also refuses data after
-// the end, which other readers could see.
+// A tar without an end could be truncated. Other readers could read data after the end.
 func (f *File) checkEnd(end int64) error {
 	rest := f.size - end
 	if rest < trailerBytes {

@@ -20,7 +20,7 @@ import (
 // Packing configures the compression and division of a file.
 type Packing struct {
 	Zstd bool
-	// VolumeBytes is the size of a volume; 0 writes one file.
+	// VolumeBytes is the size of a volume, or 0 to write one file.
 	VolumeBytes int64
 }
 
@@ -31,9 +31,8 @@ const (
 	packed       = ".packed"
 )
 
-// Write writes the file at path, or its volumes, and returns their names. If the file path.partial of an interrupted
-// export exists, Write compares its content with the layout and continues the export. Only complete files get their
-// final name. It calls advance with the number of written bytes.
+// Write writes the file or its volumes and returns their names. It continues an interrupted export if path.partial
+// exists. It calls advance with the number of written bytes.
 func Write(ctx context.Context, path string, layout Layout, packing Packing, advance func(int64)) ([]string, error) {
 	entries, err := layout.entries()
 	if err != nil {
@@ -58,14 +57,13 @@ func Write(ctx context.Context, path string, layout Layout, packing Packing, adv
 	return []string{path}, rename(path+partial, path)
 }
 
-// openPartial opens the file of an earlier run, or creates it. It does not follow symbolic links: the folder can be on
-// a removable disk that another person prepared, and a link could make the export overwrite a file elsewhere.
+// openPartial does not follow symbolic links. On a removable disk, a link could make the export overwrite another file.
 func openPartial(path string) (*os.File, error) {
 	file, _, err := openRegular(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW)
 	return file, err
 }
 
-// rename gives a file its final name and syncs the folder, because the disk can be removed immediately afterwards.
+// rename also syncs the folder, because an operator can remove the disk immediately afterwards.
 func rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -73,8 +71,7 @@ func rename(from, to string) error {
 	return store.SyncFolder(filepath.Dir(to))
 }
 
-// writeTar writes the missing part of the file. The offset of each entry follows from the entries before it, so
-// existing entries only need to be compared.
+// writeTar writes the missing part of the file. It only compares the existing entries.
 func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(int64)) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -113,7 +110,6 @@ func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(
 
 func padded(size int64) int64 { return (size + block - 1) &^ (block - 1) }
 
-// headerOf returns a header that depends only on name and size.
 func headerOf(e entry) ([]byte, error) {
 	var buffer bytes.Buffer
 	err := tar.NewWriter(&buffer).WriteHeader(&tar.Header{
@@ -158,7 +154,7 @@ func writeEntry(ctx context.Context, file *os.File, offset int64, header []byte,
 	return file.Truncate(offset + int64(len(header)) + padded(e.size))
 }
 
-// pack compresses and divides the tar. The volumes get their names once all are complete.
+// The volumes get their names once all are complete.
 func pack(file *os.File, path string, packing Packing) ([]string, error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -234,7 +230,6 @@ func (v *volumes) next() error {
 	return nil
 }
 
-// finish closes the current volume.
 func (v *volumes) finish() error {
 	if v.file == nil {
 		return nil

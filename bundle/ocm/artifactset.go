@@ -25,8 +25,7 @@ const (
 	mainAnnotation = "software.ocm/main"
 )
 
-// ArtifactSet is an OCI artifact packed into one blob. Components contain charts and images in this form as local
-// blobs.
+// ArtifactSet is an OCI artifact packed into one blob.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md, "Artifact Set Archive".
 type ArtifactSet struct {
@@ -35,14 +34,12 @@ type ArtifactSet struct {
 	blobs map[digest.Digest][]byte
 }
 
-// setFolders are the folders that an archive can contain.
 var setFolders = []string{"", ".", "blobs", "blobs/sha256", "blobs/sha512"}
 
 var setBlob = regexp.MustCompile(`^blobs/(?:sha256[./][0-9a-f]{64}|sha512[./][0-9a-f]{128})$`)
 
-// OpenArtifactSet reads a set from a tar, which can be compressed. It refuses sets with more than 2,000 entries or an
-// unpacked size of more than 128 MiB. An unpacked size above 1 MiB must also be at most 100 times the packed size. Blob
-// checks the digests.
+// OpenArtifactSet reads a set from a tar, which can be compressed. It limits the number of entries, the unpacked size
+// and the compression ratio. It does not check digests; Blob does.
 func OpenArtifactSet(data []byte) (*ArtifactSet, error) {
 	set, err := openArtifactSet(data)
 	if err != nil {
@@ -56,7 +53,7 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without this magic number, another reader could interpret the same bytes as another format, such as YAML.
+	// Without this magic number, another reader could parse the same bytes as another format, such as YAML.
 	if len(plain) < 512 || !bytes.Equal(plain[257:262], []byte("ustar")) {
 		return nil, errors.New("the content is not a tar archive")
 	}
@@ -73,14 +70,12 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 	return set, err
 }
 
-// setContents are the entries of an artifact set's archive.
 type setContents struct {
 	blobs                     map[digest.Digest][]byte
 	index, artifactDescriptor []byte
 }
 
-// readFrom reads all entries of the archive. It refuses an archive with more than maxSetEntries entries, or whose
-// entries are larger in total than the archive. left is the size of the archive in bytes.
+// left is the size of the archive in bytes.
 func (c *setContents) readFrom(members *tar.Reader, left int) error {
 	seen := map[string]bool{}
 	for entries := 1; ; entries++ {
@@ -106,7 +101,7 @@ func (c *setContents) readFrom(members *tar.Reader, left int) error {
 		if header.Typeflag == tar.TypeDir {
 			continue
 		}
-		// An archive can have many sparse entries, and each can be larger than the archive.
+		// An archive can contain sparse entries that are larger than the archive.
 		body, err := io.ReadAll(io.LimitReader(members, int64(left)+1))
 		if err != nil {
 			return err
@@ -140,7 +135,7 @@ func (c *setContents) add(name string, body []byte) error {
 	return nil
 }
 
-// theIndex returns the index of the set. The set must contain one of the two possible index files, but not both.
+// The set must contain exactly one of the two possible index files.
 func (c *setContents) theIndex() ([]byte, error) {
 	switch {
 	case c.index == nil && c.artifactDescriptor == nil:
@@ -203,7 +198,7 @@ func mainOf(index []byte) (ocispec.Descriptor, error) {
 	return found[0], nil
 }
 
-// Blob returns a blob of the set, checked against its digest.
+// Blob returns a blob of the set and checks its digest.
 func (s *ArtifactSet) Blob(d digest.Digest) ([]byte, error) {
 	data, ok := s.blobs[d]
 	if !ok {

@@ -141,7 +141,6 @@ func TestInvalidArtifactSetsAreRefused(t *testing.T) {
 	}
 }
 
-// sparse returns an archive of sparse files that are larger than the archive (PAX, GNU sparse format 1.0).
 func sparse(t *testing.T, count int) []byte {
 	t.Helper()
 	var buffer bytes.Buffer

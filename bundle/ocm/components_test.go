@@ -99,7 +99,7 @@ func TestArchivesOfTheOfficialOCMToolAreDecoded(t *testing.T) {
 			checked := 0
 			for _, artifact := range found.Artifacts {
 				if artifact.Tag == "" {
-					continue // an older version of the same component
+					continue // older version of the same component
 				}
 				checked++
 				var manifest struct{ Layers []ocispec.Descriptor }

@@ -12,17 +12,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// Limits of a descriptor's lists. The largest known lists have some hundred entries.
 const (
 	maxElements   = 2_000
 	maxSignatures = 8
-	// maxParts limits the number of blobs that are joined into one content.
+	// maxParts limits the number of blobs in one content.
 	maxParts = 64
 )
 
-// Decode parses a component descriptor of schema v2 or v3alpha1 in YAML or JSON. Errors name the field.
-//
-// It keeps the text of scalars that the schema defines as strings, even if they look like numbers.
+// Decode parses a component descriptor of schema v2 or v3alpha1 in YAML or JSON. It keeps the text of string fields
+// that look like numbers. Errors name the field.
 //
 // Source: ocm-spec, resources component-descriptor-ocm-v2-schema.yaml and -v3-schema.yaml.
 func Decode(data []byte) (Descriptor, error) {
@@ -129,7 +127,7 @@ type (
 	sourceDocument struct {
 		elementDocument `yaml:",inline"`
 		Type            string `yaml:"type"`
-		// A source is never fetched, so the rest of its access is not checked.
+		// The publisher never fetches a source, so Decode ignores the rest of its access.
 		Access struct {
 			Type string `yaml:"type"`
 		} `yaml:"access"`
@@ -196,7 +194,6 @@ func decodeV3(document *yaml.Node) (Descriptor, error) {
 		v3.Signatures)
 }
 
-// compose checks and converts the common parts of both schemas. meta and spec are the paths of their fields.
 func compose(meta, spec, references string, d Descriptor, provider yaml.Node, labels []labelDocument,
 	contexts []yaml.Node,
 	resources []resourceDocument, sources []sourceDocument, refs []referenceDocument,
@@ -242,7 +239,6 @@ func compose(meta, spec, references string, d Descriptor, provider yaml.Node, la
 	return d, nil
 }
 
-// each converts a list. Errors begin with the index.
 func each[D, T any](documents []D, limit int, convert func(D) (T, error)) ([]T, error) {
 	if len(documents) > limit {
 		return nil, fmt.Errorf(": %d entries, must be at most %d", len(documents), limit)
@@ -258,7 +254,6 @@ func each[D, T any](documents []D, limit int, convert func(D) (T, error)) ([]T, 
 	return out, nil
 }
 
-// distinct returns an error if two elements have the same identity.
 func distinct[T any](elements []T, of func(T) Element) error {
 	seen := map[string]bool{}
 	for i, t := range elements {
@@ -367,7 +362,7 @@ func (a accessDocument) access() (Access, error) {
 	return access, nil
 }
 
-// localReference checks the digests of a local blob, separated by commas. Component archives write them as file names,
+// localReference checks the comma-separated digests of a local blob. Component archives write a digest as a file name,
 // "sha256.<hex>".
 func localReference(reference string) (string, error) {
 	parts := strings.Split(reference, ",")
@@ -394,7 +389,7 @@ func contextOf(node *yaml.Node) RepositoryContext {
 		SubPath              string `yaml:"subPath"`
 		ComponentNameMapping string `yaml:"componentNameMapping"`
 	}
-	_ = node.Decode(&document) // a repository context in an unknown format stays empty
+	_ = node.Decode(&document) // ignore a repository context in an unknown format
 	if document.ComponentNameMapping == "" {
 		document.ComponentNameMapping = "urlPath"
 	}
@@ -404,7 +399,6 @@ func contextOf(node *yaml.Node) RepositoryContext {
 	}
 }
 
-// plain joins the YAML library's list of errors into one line.
 func plain(err error) error {
 	var list *yaml.TypeError
 	if errors.As(err, &list) {

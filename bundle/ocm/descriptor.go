@@ -1,7 +1,7 @@
-// Package ocm is the pure part of the Open Component Model: component descriptors, names and versions.
+// Package ocm decodes, normalizes and verifies component descriptors of the Open Component Model (OCM).
 //
-// The package takes bytes, and returns values and errors. It does not access the network. It reads the output of the
-// official OCM tools. If the tools differ from the OCM specification, it follows the tools.
+// The package does not access the network. If the official OCM tools differ from the OCM specification, it follows the
+// tools.
 //
 // Source: https://github.com/open-component-model/ocm-spec, doc/01-model and
 // doc/04-extensions/03-storage-backends/oci.md.
@@ -18,10 +18,10 @@ import (
 	"strings"
 )
 
-// MaxDescriptorBytes limits a component descriptor. Descriptors of Kyma modules have 4 KiB on average.
+// MaxDescriptorBytes limits a component descriptor.
 const MaxDescriptorBytes = 1 << 20
 
-// Kinds of access, in canonical spelling. Other kinds are parsed but never fetched.
+// Kinds of access, in canonical spelling.
 const (
 	AccessLocalBlob   = "localBlob"
 	AccessOCIArtifact = "ociArtifact"
@@ -40,7 +40,7 @@ var accessKinds = map[string]string{
 	"none": AccessNone, "None": AccessNone,
 }
 
-// Kind returns the type in canonical spelling, without its version. It returns an unknown type unchanged.
+// Kind returns the type in canonical spelling, without its version. Unknown types stay unchanged.
 func (a Access) Kind() string {
 	kind, _, _ := strings.Cut(a.Type, "/")
 	if known, ok := accessKinds[kind]; ok {
@@ -49,8 +49,7 @@ func (a Access) Kind() string {
 	return kind
 }
 
-// Resource returns the resource with this name. It returns false if several resources have the name, because the name
-// is then ambiguous.
+// Resource returns the resource with this name. It returns false if no resource or several resources have the name.
 func (d Descriptor) Resource(name string) (Resource, bool) {
 	var found Resource
 	count := 0
@@ -77,13 +76,13 @@ func CheckName(name string) error {
 	return nil
 }
 
-// version is a semantic version in OCM's relaxed form, which allows a leading "v" and fewer than three numbers.
+// version matches a semantic version in OCM's form, which allows a leading "v" and fewer than three numbers.
 //
 // Source: ocm-spec, doc/01-model/02-elements-toplevel.md, "Component Versions".
 var version = regexp.MustCompile(
 	`^v?(0|[1-9]\d*)(\.(0|[1-9]\d*)){0,2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 
-// CheckVersion returns an error for an invalid component version. Tag converts a valid one to an OCI tag.
+// CheckVersion returns an error for an invalid component version.
 func CheckVersion(v string) error {
 	if len(Tag(v)) > 128 || !version.MatchString(v) {
 		return fmt.Errorf("component version %q: must be a semantic version such as 1.2.3", v)
@@ -96,8 +95,7 @@ func Tag(version string) string { return strings.Replace(version, "+", ".build-"
 
 const descriptorFile = "component-descriptor.yaml"
 
-// FromTar returns the descriptor from a descriptor layer in tar form. The tar must contain exactly one regular file,
-// component-descriptor.yaml.
+// FromTar returns the descriptor from a tar that contains only the file component-descriptor.yaml.
 func FromTar(data []byte) ([]byte, error) {
 	reader := tar.NewReader(bytes.NewReader(data))
 	var found []byte
@@ -112,7 +110,7 @@ func FromTar(data []byte) ([]byte, error) {
 		if header.Typeflag == tar.TypeDir {
 			continue
 		}
-		// Some writers put a "/" or "./" before the name. Other forms, such as "x/../", are refused.
+		// Some writers add a "/" or "./" before the name.
 		if header.Typeflag != tar.TypeReg ||
 			!slices.Contains([]string{descriptorFile, "/" + descriptorFile, "./" + descriptorFile}, header.Name) {
 			return nil, fmt.Errorf("descriptor layer: unexpected member %q, must contain only %s", header.Name,

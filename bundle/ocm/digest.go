@@ -12,7 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// ErrNotCovered means that a resource has no digest for its content, so no signature covers the content.
+// ErrNotCovered means that a resource has no digest of its content.
 var ErrNotCovered = errors.New("no digest covers the content")
 
 // ErrMismatch means that content does not match the component's digest.
@@ -21,19 +21,18 @@ var ErrMismatch = errors.New("content does not match the component's digest")
 const (
 	genericBlobDigest   = "genericBlobDigest/v1"
 	ociArtifactDigest   = "ociArtifactDigest/v1"
-	ociArtefactDigest   = "ociArtefactDigest/v1" // earlier spelling of ociArtifactDigest
+	ociArtefactDigest   = "ociArtefactDigest/v1"
 	excluded            = "EXCLUDE-FROM-SIGNATURE"
 	excludedNoAlgorithm = "NO-DIGEST"
 )
 
-// Covered reports whether a digest covers the content.
+// Covered reports whether the digest covers the content.
 func (d *Digest) Covered() bool {
 	return d != nil && d.Value != "" && d.NormalisationAlgorithm != excluded &&
 		d.HashAlgorithm != excludedNoAlgorithm && d.Value != excludedNoAlgorithm
 }
 
-// OfArtifact reports whether the digest is the digest of an OCI manifest. If a blob contains the artifact, the digest
-// does not cover the rest of the blob.
+// OfArtifact reports whether the digest is the digest of an OCI manifest.
 func (d *Digest) OfArtifact() bool {
 	return d.Covered() &&
 		(d.NormalisationAlgorithm == ociArtifactDigest || d.NormalisationAlgorithm == ociArtefactDigest)
@@ -45,15 +44,14 @@ func (d *Digest) IsSHA256() bool {
 	return err == nil && hash == crypto.SHA256
 }
 
-// IsImage reports whether a resource is a container image. It decides by the resource's type, which signatures cover.
+// IsImage reports whether a resource is a container image, by the resource's type.
 func (r Resource) IsImage() bool {
 	return slices.ContainsFunc([]string{"ociImage", "ociArtifact", "ociArtefact", "dockerImage"},
 		func(k string) bool { return strings.EqualFold(k, r.Type) })
 }
 
-// CheckContent compares the content of a resource with its digest: the digest of the bytes or, for an artifact set, of
-// its main artifact. ArtifactSet.Blob compares the blobs that the main artifact refers to; other blobs of a set are
-// never used. The error is ErrNotCovered if the resource has no digest, and ErrMismatch if content and digest differ.
+// CheckContent compares content with the digest of its resource: the digest of the bytes or, for an artifact set, of
+// its main artifact. The error is ErrNotCovered if the resource has no digest, and ErrMismatch if the digest differs.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/digest-algorithms.md.
 func CheckContent(r Resource, content []byte) error {
@@ -84,8 +82,8 @@ func CheckContent(r Resource, content []byte) error {
 		r.Digest.NormalisationAlgorithm)
 }
 
-// CheckArtifact compares the digest of an OCI manifest with the digest of the resource. The error is ErrNotCovered if
-// the resource has no digest.
+// CheckArtifact compares the digest of an OCI manifest with the resource's digest. The error is ErrNotCovered if the
+// resource has no digest.
 func CheckArtifact(r Resource, manifest digest.Digest) error {
 	if !r.Digest.Covered() {
 		return fmt.Errorf("resource %q: %w", r.Name, ErrNotCovered)
@@ -116,7 +114,6 @@ func (r Resource) same(actual string) error {
 
 var hashes = map[crypto.Hash]digest.Algorithm{crypto.SHA256: digest.SHA256, crypto.SHA512: digest.SHA512}
 
-// cryptoHash parses the name of a hash algorithm. Old tools wrote the name in lower case.
 func cryptoHash(algorithm string) (crypto.Hash, error) {
 	switch algorithm {
 	case "SHA-256", "sha256":

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Document returns the descriptor as JSON. For a decoded descriptor, it returns the original document with all unknown
-// fields, without later changes to the Descriptor. For a descriptor made in code, it encodes a document of SchemaV2.
+// Document returns the descriptor as JSON. A decoded descriptor keeps its original document, and changes to its fields
+// have no effect.
 func (d Descriptor) Document() ([]byte, error) {
 	if d.document != nil {
 		return d.document, nil
@@ -35,7 +35,7 @@ func (d Descriptor) Document() ([]byte, error) {
 	return marshal(document)
 }
 
-// marshal writes JSON that is also valid YAML: it escapes characters that YAML does not allow.
+// JSON with these escapes is also valid YAML.
 func marshal(tree any) ([]byte, error) {
 	data, err := json.Marshal(tree)
 	if err != nil || !bytes.ContainsFunc(data, unprintable) {
@@ -44,7 +44,7 @@ func marshal(tree any) ([]byte, error) {
 	var out bytes.Buffer
 	for _, r := range string(data) {
 		if unprintable(r) {
-			fmt.Fprintf(&out, `\u%04x`, r) // JSON is ASCII outside strings, so the escape is always inside a string
+			fmt.Fprintf(&out, `\u%04x`, r) // JSON contains these characters only inside strings
 		} else {
 			out.WriteRune(r)
 		}
@@ -52,7 +52,7 @@ func marshal(tree any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// unprintable reports whether YAML 1.2 (5.1) does not allow a character that JSON leaves unescaped.
+// unprintable reports whether YAML forbids a character that JSON does not escape (YAML 1.2, section 5.1).
 func unprintable(r rune) bool {
 	return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff
 }
@@ -65,7 +65,6 @@ func listOf[T any](elements []T, convert func(T) map[string]any) []any {
 	return list
 }
 
-// providerText returns a provider in v2's form: a plain name or, with labels, an object encoded as a string.
 func providerText(p Provider) (string, error) {
 	if len(p.Labels) == 0 {
 		return p.Name, nil

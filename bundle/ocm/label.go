@@ -41,7 +41,6 @@ func (l labelDocument) label() (Label, error) {
 	return label, nil
 }
 
-// jsonOf returns a value as JSON, or nil for an absent value.
 func jsonOf(n *yaml.Node) (json.RawMessage, error) {
 	if n.Kind == 0 {
 		return nil, nil
@@ -53,7 +52,6 @@ func jsonOf(n *yaml.Node) (json.RawMessage, error) {
 	return marshal(tree)
 }
 
-// labelsOf converts a list of labels. It returns nil for an empty list.
 func labelsOf(documents []labelDocument) ([]Label, error) {
 	if len(documents) == 0 {
 		return nil, nil
@@ -72,8 +70,7 @@ func labelsOf(documents []labelDocument) ([]Label, error) {
 	return labels, nil
 }
 
-// providerOf parses a provider: a name, an object, or an object encoded as a string, which is how v2 keeps labels. A
-// string that is not valid JSON is a name.
+// providerOf parses a provider: a name, an object, or an object encoded as a string.
 func providerOf(node *yaml.Node) (Provider, error) {
 	if node.Kind == 0 {
 		return Provider{}, nil

@@ -2,14 +2,14 @@ package ocm
 
 import "encoding/json"
 
-// Descriptor is a component version of either schema.
+// Descriptor is a component version of schema v2 or v3.
 type Descriptor struct {
 	// Schema is the schema of the document: SchemaV2 or SchemaV3.
 	Schema   string
 	Name     string
 	Version  string
 	Provider Provider
-	// CreationTime is the original text, empty if absent. Normalization requires an RFC 3339 time.
+	// CreationTime is the original text, or empty.
 	CreationTime       string
 	Labels             []Label
 	RepositoryContexts []RepositoryContext
@@ -21,7 +21,7 @@ type Descriptor struct {
 	document []byte // the original document in JSON
 }
 
-// The supported schemas.
+// Supported schemas.
 const (
 	SchemaV2 = "v2"
 	SchemaV3 = "v3alpha1"
@@ -33,26 +33,26 @@ type Provider struct {
 	Labels []Label
 }
 
-// Label is a named value of any form. Signatures only cover labels with Signing.
+// Label is a named value. Signatures only cover labels with Signing.
 type Label struct {
 	Name string
-	// Value is JSON with its original numbers, nil if absent.
+	// Value is JSON with its original numbers, or nil.
 	Value   json.RawMessage
 	Version string
 	Signing bool
-	// Merge configures how the value is merged when a component is copied, nil if unset.
+	// Merge configures how tools merge the label when they copy a component, or is nil.
 	Merge *Merge
 }
 
 // Merge specifies the algorithm that merges the values of a label.
 type Merge struct {
 	Algorithm string
-	// Config is JSON in the algorithm's own form, nil if absent.
+	// Config is the algorithm's configuration in JSON, or nil.
 	Config json.RawMessage
 }
 
 // Element contains the common fields of resources, sources and references. Name and ExtraIdentity identify an element.
-// If they are not unique, Version is also part of the identity.
+// Version is part of the identity if they are not unique.
 type Element struct {
 	Name          string
 	Version       string
@@ -67,7 +67,7 @@ type Resource struct {
 	// Relation is "local" or "external".
 	Relation string
 	Access   Access
-	// Digest is the digest of the content, or nil if absent.
+	// Digest is the digest of the content, or nil.
 	Digest *Digest
 }
 
@@ -78,22 +78,22 @@ type Source struct {
 	Access Access
 }
 
-// Reference identifies another component version that is part of this one.
+// Reference identifies another component version that is part of this component version.
 type Reference struct {
 	Element
 	Component string
-	// Digest is the digest of the normalized descriptor, or nil if absent.
+	// Digest is the digest of the normalized descriptor, or nil.
 	Digest *Digest
 }
 
-// Access is the location of some content. Kind decides which fields are used.
+// Access is the location of a content. The kind of access determines the used fields.
 type Access struct {
-	// Type is the original text. Kind returns it in canonical spelling without a version.
+	// Type is the original text; see Kind.
 	Type string
-	// LocalReference is the digest of a layer or manifest of the component's own artifact (localBlob, localOciBlob). It
-	// can also be several digests of layers, separated by commas, whose contents are joined.
+	// LocalReference is the digest of a layer or manifest in the component's own artifact, or several digests of layers
+	// to join, separated by commas.
 	LocalReference string
-	// ReferenceName is the content's name at its origin.
+	// ReferenceName is the content's original name.
 	ReferenceName string
 	MediaType     string
 	// ImageReference is the image of an ociArtifact, or the reference of a relativeOciReference.
@@ -102,12 +102,11 @@ type Access struct {
 	Repository string
 	Digest     string
 	SizeBytes  int64
-	// HelmRepository, HelmChart ("name:version" or "name") and HelmVersion identify a chart (helm).
+	// HelmRepository, HelmChart ("name:version" or "name") and HelmVersion identify a Helm chart.
 	HelmRepository string
 	HelmChart      string
 	HelmVersion    string
-	// GlobalAccess is another location of a local blob. It is never used, because its owner can differ from the
-	// component's signer.
+	// GlobalAccess is another location of a local blob. It is never used.
 	GlobalAccess *Access
 }
 
@@ -123,18 +122,19 @@ type Digest struct {
 type Signature struct {
 	Name   string
 	Digest Digest
-	// Algorithm, MediaType, Value and Issuer describe the signature itself.
+	// Algorithm, MediaType, Value and Issuer describe the signature.
 	Algorithm string
 	MediaType string
 	Value     string
 	Issuer    string
 }
 
-// RepositoryContext is a repository that contained the component version. The last entry is the current repository.
+// RepositoryContext is a repository that contained the component version. The last context in a descriptor is the
+// current repository.
 type RepositoryContext struct {
 	Type    string
 	BaseURL string
 	SubPath string
-	// ComponentNameMapping is "urlPath", which is the default, or "sha256-digest".
+	// ComponentNameMapping is "urlPath" (the default) or "sha256-digest".
 	ComponentNameMapping string
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// The normalizations of descriptors. V3 and V4 differ only in their name.
+// Normalizations of descriptors. V3 and V4 differ only in their name.
 const (
 	NormalisationV1 = "jsonNormalisation/v1"
 	NormalisationV2 = "jsonNormalisation/v2"
@@ -19,11 +19,8 @@ const (
 	NormalisationV4 = "jsonNormalisation/v4alpha1"
 )
 
-// Normalize returns the bytes that a signature of the descriptor covers, in canonical form: everything except access
-// and unsigned labels.
-//
-// If the official OCM tools differ from the specification's text, it follows the tools: it keeps all labels of
-// references, and includes creationTime.
+// Normalize returns the bytes that a signature of the descriptor covers: all fields except access and unsigned labels.
+// Like the official OCM tools, it keeps all labels of references and includes creationTime.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/component-descriptor-normalization-algorithms.md; RFC 8785.
 func Normalize(d Descriptor, algorithm string) ([]byte, error) {
@@ -65,8 +62,7 @@ func created(text string) (string, error) {
 	return t.UTC().Round(time.Second).Format(time.RFC3339), nil
 }
 
-// DigestOf returns the digest of the normalized descriptor in hexadecimal. The hash algorithm has a descriptor's
-// spelling: "SHA-256" or "SHA-512".
+// DigestOf returns the digest of the normalized descriptor in hexadecimal. hashAlgorithm is "SHA-256" or "SHA-512".
 func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error) {
 	data, err := Normalize(d, normalisation)
 	if err != nil {
@@ -75,9 +71,8 @@ func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error)
 	return hexHash(hashAlgorithm, data)
 }
 
-// withVersions adds the version to the extra identity of resources with the same name and extra identity. Versions 1
-// and 2 of the normalization change such resources one by one until the last one is unique, so the last one stays
-// unchanged.
+// withVersions adds the version to the extra identity of resources with the same identity, except the last one.
+// Versions 1 and 2 of the normalization require this.
 func withVersions(resources []Resource) []Resource {
 	alike := map[string]int{}
 	for _, r := range resources {
@@ -104,7 +99,6 @@ func withVersions(resources []Resource) []Resource {
 
 func identityText(e Element) string { return fmt.Sprintf("%q %q", e.Name, e.ExtraIdentity) }
 
-// normalMeta contains the fields of a normalized component, except provider, resources, sources and references.
 func normalMeta(d Descriptor) map[string]any {
 	m := map[string]any{"name": d.Name, "version": d.Version}
 	if d.CreationTime != "" {
@@ -124,7 +118,7 @@ func normalProvider(p Provider) map[string]any {
 	return m
 }
 
-// signed returns the labels that a signature covers, without the field merge, which it does not cover.
+// A signature does not cover the field merge of a label.
 func signed(labels []Label) []any {
 	var list []any
 	for _, l := range labels {
@@ -151,7 +145,7 @@ func normalResource(r Resource) map[string]any {
 	if r.Relation != "" {
 		m["relation"] = r.Relation
 	}
-	// The official OCM tool compares the whole access type, so a resource with access type "none/v1" keeps its digest.
+	// The official OCM tool compares the complete access type, so "none/v1" keeps its digest.
 	if r.Digest != nil && r.Access.Type != "none" && r.Access.Type != "None" {
 		m["digest"] = digestMap(*r.Digest)
 	}
@@ -164,11 +158,10 @@ func normalSource(s Source) map[string]any {
 	return m
 }
 
-// normalReference keeps all labels, signed or not. The official OCM tool does the same, because its rule that removes
-// unsigned labels has a wrong field name.
+// The official OCM tool keeps all labels of references, because its rule that removes unsigned labels has a wrong field
+// name.
 func normalReference(r Reference) map[string]any { return referenceMap(r) }
 
-// normalReferenceV1 keeps only signed labels.
 func normalReferenceV1(r Reference) map[string]any {
 	m := referenceMap(r)
 	delete(m, "labels")
@@ -178,12 +171,11 @@ func normalReferenceV1(r Reference) map[string]any {
 	return m
 }
 
-// normaliseV1 returns version 1 of the normalized descriptor. It writes every object as a list of its fields, and
-// depends on the schema of the original document.
+// Version 1 writes every object as a list of its fields, and depends on the schema of the original document.
 func normaliseV1(d Descriptor) ([]byte, error) {
 	meta := normalMeta(d)
 	if d.Schema == SchemaV3 {
-		// Version 1 includes all labels of the provider, signed or not.
+		// Version 1 includes unsigned labels of the provider.
 		meta["provider"] = providerMap(d.Provider)
 		spec := map[string]any{}
 		for field, list := range map[string][]any{
@@ -207,7 +199,6 @@ func normaliseV1(d Descriptor) ([]byte, error) {
 	return entries(map[string]any{"component": meta, "meta": map[string]any{"schemaVersion": SchemaV2}})
 }
 
-// identified adds an extra identity of null if the map has no extra identity.
 func identified(m map[string]any) map[string]any {
 	if _, ok := m["extraIdentity"]; !ok {
 		m["extraIdentity"] = nil

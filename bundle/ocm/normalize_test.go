@@ -96,7 +96,7 @@ func TestUnsignedFieldsDoNotChangeTheDigest(t *testing.T) {
 	}
 }
 
-// compare fails the test unless a change leaves all digests unchanged (same) or changes all of them.
+// If same is true, a change must leave all digests unchanged; otherwise, it must change all of them.
 func compare(t *testing.T, change func(*Descriptor), same bool) {
 	t.Helper()
 	changed := scaler(t)
@@ -145,7 +145,7 @@ func TestInvalidDescriptorsAreNotNormalized(t *testing.T) {
 	}
 }
 
-// The official OCM tool compares all pairs of resources, which would take too long for untrusted descriptors.
+// The official OCM tool compares all pairs of resources, which takes too long for untrusted descriptors.
 func TestAmbiguousIdentitiesGetVersionsAsInTheOfficialOCMTool(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	identities := []map[string]string{nil, {}, {"os": "linux"}, {"version": "1"}, {"version": "2", "os": "linux"}}
@@ -202,7 +202,7 @@ func FuzzNormalise(f *testing.F) {
 		}
 		again, err := Decode(document)
 		if err != nil {
-			return // the encoded document can exceed the limits of its source
+			return
 		}
 		if again.document = d.document; !reflect.DeepEqual(again, d) {
 			t.Fatalf("%s\nchanged from\n%+v\nto\n%+v", document, d, again)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The algorithms and encodings of signatures.
+// Algorithms and encodings of signatures.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/signing-algorithms.md.
 const (
@@ -34,11 +34,10 @@ const (
 	maxSignatureBytes = 64 << 10
 )
 
-// CheckSignature returns an error unless a signature is valid and covers this descriptor. Digests cover the objects
-// that the descriptor refers to: the caller compares contents (CheckContent, CheckArtifact) and the descriptors of
-// references (DigestOf). The error contains the signature and the reason.
+// CheckSignature returns an error unless a trusted key signed this descriptor. The caller must compare contents
+// (CheckContent, CheckArtifact) and referenced descriptors (DigestOf) with their digests.
 func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) error {
-	// Check the key first, so that a signature of another key does not cost a normalization.
+	// Check the key first, to avoid a normalization for a signature of an unknown key.
 	if err := s.Verify(trust, now); err != nil {
 		return err
 	}
@@ -54,9 +53,8 @@ func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) erro
 	return nil
 }
 
-// Verify returns an error unless one of the trusted keys signed the signature's digest. It does not compare that digest
-// with a descriptor. A signature with certificates is valid if the key of the first certificate is trusted, or if one
-// of the authorities certifies this key at the time now. The error contains the signature and the reason.
+// Verify returns an error unless a trusted key, or a key that a trusted authority certifies at the time now, signed the
+// signature's digest. It does not compare that digest with a descriptor.
 func (s Signature) Verify(trust Trust, now time.Time) error {
 	if err := s.verify(trust, now); err != nil {
 		return fmt.Errorf("signature %q: %w", s.Name, err)
@@ -115,8 +113,7 @@ func made(algorithm string, key *rsa.PublicKey, hash crypto.Hash, digest, value 
 	return rsa.VerifyPKCS1v15(key, hash, digest, value) == nil
 }
 
-// chain parses signature and certificates in PEM. It returns the leaf's key if a trusted authority certifies it, or if
-// it is a trusted key itself.
+// chain parses a signature and certificates in PEM. It returns the leaf's key if the key or its authority is trusted.
 func (s Signature) chain(trust Trust, now time.Time) ([]*rsa.PublicKey, []byte, error) {
 	value, certificates, err := decodePEM(s)
 	if err != nil {
@@ -162,7 +159,7 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 		if err != nil {
 			return nil, nil, fmt.Errorf("value: certificate: %w", err)
 		}
-		// Check the key size before any computation with an untrusted key.
+		// Untrusted keys can be too large to verify with.
 		if err := checkCertificate(certificate); err != nil {
 			return nil, nil, fmt.Errorf("value: %w", err)
 		}
@@ -174,8 +171,7 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 	return value, certificates, nil
 }
 
-// checkChain returns an error unless a pinned authority certifies the leaf. Certificates in the signature are not
-// trusted as authorities.
+// checkChain does not trust the certificates in the signature as authorities.
 func checkChain(certificates []*x509.Certificate, trust Trust, name string, now time.Time) error {
 	if len(trust.Roots) == 0 {
 		return errors.New("contains a certificate, but no authority is trusted")
@@ -219,8 +215,7 @@ func checkChain(certificates []*x509.Certificate, trust Trust, name string, now 
 	return nil
 }
 
-// isSelfSigned reports whether a certificate is self-signed. Unlike CheckSignatureFrom, it also checks certificates
-// that are not authorities.
+// Unlike CheckSignatureFrom, isSelfSigned also accepts certificates that are not authorities.
 func isSelfSigned(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawIssuer, c.RawSubject) &&
 		c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil

@@ -19,7 +19,6 @@ import (
 
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// pairs returns keys of 2048 bits, created once. Most tests trust only the first key.
 var pairs = sync.OnceValue(func() (keys [2]*rsa.PrivateKey) {
 	for i := range keys {
 		key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -35,7 +34,6 @@ var hashNames = map[string]crypto.Hash{
 	"SHA-256": crypto.SHA256, "sha256": crypto.SHA256, "SHA-512": crypto.SHA512, "sha512": crypto.SHA512,
 }
 
-// sign returns a signature of the descriptor in the algorithm's media type, or in PEM with certificates.
 func sign(
 	t *testing.T, d Descriptor, algorithm, hash string, key *rsa.PrivateKey, chain ...*x509.Certificate,
 ) Signature {
@@ -78,7 +76,7 @@ func pemText(kind string, data []byte, headers map[string]string) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data, Headers: headers}))
 }
 
-// certificate returns a certificate that is valid for 24 hours around noon. Without an issuer, it is self-signed.
+// certificate returns a certificate that is valid for 24 hours around noon.
 func certificate(
 	t *testing.T, name string, key any, issuer *x509.Certificate, issuerKey any, change func(*x509.Certificate),
 ) *x509.Certificate {
@@ -137,7 +135,6 @@ func TestSignaturesOfATrustedKeyAreValid(t *testing.T) {
 	}
 }
 
-// anotherDigit returns a hexadecimal digit other than the given one.
 func anotherDigit(digit string) string {
 	if digit == "0" {
 		return "1"

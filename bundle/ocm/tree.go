@@ -9,7 +9,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// treeOf converts a YAML tree to JSON. Timestamps stay text, as in the official OCM tool.
 func treeOf(n *yaml.Node) (any, error) {
 	switch n.Kind {
 	case 0:
@@ -52,7 +51,7 @@ func scalarOf(n *yaml.Node) (any, error) {
 		return b, err
 	case "!!int", "!!float":
 		if json.Valid([]byte(n.Value)) {
-			// Keep the original text, because a field of type string must be able to distinguish 1.10 from 1.1.
+			// Keep the original text, because 1.10 and 1.1 are different strings.
 			return json.Number(n.Value), nil
 		}
 		if strings.Trim(n.Value, "0123456789") == "" {

@@ -22,16 +22,14 @@ const (
 type Trust struct {
 	// Keys are trusted public keys.
 	Keys []*rsa.PublicKey
-	// Roots are certificate authorities. A signature is trusted if one of them issued its certificate for the required
-	// subject.
+	// Roots are trusted certificate authorities.
 	Roots []*x509.Certificate
-	// Subject is the required common name of such a certificate. Empty means the signature's name.
+	// Subject is the required common name of a certificate. It defaults to the signature's name.
 	Subject string
 }
 
-// ParseTrust parses public keys and certificates: PEM with any number of PUBLIC KEY, RSA PUBLIC KEY and CERTIFICATE
-// blocks, or one key in PKIX DER, as in older Secrets of Kyma. All certificates are authorities. Keys are RSA of 2,048
-// to 8,192 bits.
+// ParseTrust parses public keys and certificates in PEM, or one key in PKIX DER. All certificates are authorities. Keys
+// are RSA of 2,048 to 8,192 bits.
 func ParseTrust(data []byte) (Trust, error) {
 	if len(data) > maxTrustBytes {
 		return Trust{}, fmt.Errorf("keys are larger than %d bytes", maxTrustBytes)
@@ -131,8 +129,7 @@ func checkKey(key *rsa.PublicKey) error {
 	return nil
 }
 
-// checkCertificate checks only the key. An authority can have a key of another type, which the standard library
-// verifies.
+// checkCertificate checks only RSA keys. An authority can have a key of another type.
 func checkCertificate(c *x509.Certificate) error {
 	if key, ok := c.PublicKey.(*rsa.PublicKey); ok {
 		if err := checkKey(key); err != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// vector returns a file that the official OCM tool wrote.
 func vector(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(realworld, filepath.FromSlash(name)))
@@ -29,7 +28,6 @@ func decoded(t *testing.T, data []byte) Descriptor {
 	return d
 }
 
-// fromArchive returns the descriptors in a common transport archive, by component and version.
 func fromArchive(t *testing.T, name string) map[string]Descriptor {
 	t.Helper()
 	vector(t, name+"/artifact-index.json")
@@ -54,8 +52,7 @@ func fromArchive(t *testing.T, name string) map[string]Descriptor {
 	return found
 }
 
-// digested returns the descriptor with the digests of its references in another normalization, as the official OCM tool
-// computes them.
+// digested returns the descriptor with the digests of its references in another normalization.
 func digested(t *testing.T, d Descriptor, all map[string]Descriptor, normalisation string) Descriptor {
 	t.Helper()
 	for i, r := range d.References {

@@ -2,27 +2,27 @@ package reason
 
 import "github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 
-// Reasons of a Problem in a desired state: why a requested module is not resolved as requested.
+// Reasons of a Problem in a desired state.
 const (
 	ModuleUnknown     Reason = "ModuleUnknown"     // no ModuleReleaseMeta or ModuleTemplate has the name
 	ChannelMissing    Reason = "ChannelMissing"    // the module has no version in the channel
-	TemplateMissing   Reason = "TemplateMissing"   // the version has no ModuleTemplate
-	TemplateDoubled   Reason = "TemplateDoubled"   // the version has two ModuleTemplates
+	TemplateMissing   Reason = "TemplateMissing"   // the version does not have a ModuleTemplate
+	TemplateDoubled   Reason = "TemplateDoubled"   // the version has several ModuleTemplates
 	CatalogInvalid    Reason = "CatalogInvalid"    // a ModuleTemplate or ModuleReleaseMeta has an invalid value
-	PinUnavailable    Reason = "PinUnavailable"    // the Kyma pins a version that cannot be resolved
-	ModuleNotOffered  Reason = "ModuleNotOffered"  // this Kyma is not allowed to request the module
-	ComponentNotFound Reason = "ComponentNotFound" // no repository contains the component version
+	PinUnavailable    Reason = "PinUnavailable"    // the version that the Kyma pins cannot be resolved
+	ModuleNotOffered  Reason = "ModuleNotOffered"  // the Kyma is not allowed to request the module
+	ComponentNotFound Reason = "ComponentNotFound" // no component repository contains the version
 	ComponentUnsigned Reason = "ComponentUnsigned" // the signature policy does not accept the component
-	ComponentBroken   Reason = "ComponentBroken"   // the component or its content cannot be used
+	ComponentBroken   Reason = "ComponentBroken"   // the component or its content is invalid
 	BundleLimit       Reason = "BundleLimit"       // the module would make the bundle exceed a limit of agents
-	OlderVersionAsked Reason = "OlderVersionAsked" // the requested version is older than the one in the runtime
-	// ModuleNotInherited: lifecycle-manager installed a version that cannot be taken over.
+	OlderVersionAsked Reason = "OlderVersionAsked" // the requested version is older than the installed version
+	// ModuleNotInherited means that a takeover does not support the version that lifecycle-manager installed.
 	ModuleNotInherited Reason = "ModuleNotInherited"
-	// AgentOutdated: the agent lacks a feature of the module. It is also a reason for not publishing.
+	// AgentOutdated means that the agent lacks a required feature.
 	AgentOutdated Reason = "AgentOutdated"
-	// ValueUndefined: the module uses a value that the runtime does not have. It is also a reason of a module in a report.
+	// ValueUndefined means that the module uses a value that the runtime does not define.
 	ValueUndefined Reason = v1beta2.ReasonValueUndefined
-	// RemovalHeld: the removal of the module waits for an operator's approval.
+	// RemovalHeld means that the removal of the module requires an operator's approval.
 	RemovalHeld Reason = "RemovalHeld"
 )
 
@@ -35,33 +35,32 @@ var Problems = []Reason{
 	Other,
 }
 
-// Reasons of a module in a report: why it is not Ready, or why its upgrade waits. All but the last two are reasons of
-// condition Ready of the module's Manifest.
+// Reasons of a module in a report: why the module is not Ready, or why its upgrade waits.
 const (
 	Forbidden      Reason = v1beta2.ReasonForbidden      // the account that installs the module lacks a permission
 	ApplyFailed    Reason = v1beta2.ReasonApplyFailed    // the API server, a policy or a quota refuses an object
-	Immutable      Reason = v1beta2.ReasonImmutable      // the version changes fields that cannot change in place
+	Immutable      Reason = v1beta2.ReasonImmutable      // the version changes immutable fields
 	Conflict       Reason = v1beta2.ReasonConflict       // an object exists and does not belong to the module
 	Protected      Reason = v1beta2.ReasonProtected      // the module contains objects that modules must not contain
 	UnknownKind    Reason = v1beta2.ReasonUnknownKind    // the runtime does not serve the kind of an object
-	ImagesBroken   Reason = v1beta2.ReasonImagesBroken   // the rules for image locations could not be applied
+	ImagesBroken   Reason = v1beta2.ReasonImagesBroken   // the rules for images could not be applied
 	ImagePull      Reason = v1beta2.ReasonImagePull      // the kubelet cannot pull an image
-	ContentMissing Reason = v1beta2.ReasonContentMissing // the runtime does not have the content
+	ContentMissing Reason = v1beta2.ReasonContentMissing // the content is missing in the runtime
 	ContentBroken  Reason = v1beta2.ReasonContentBroken  // content cannot be read or rendered
-	SourceBroken   Reason = v1beta2.ReasonSourceBroken   // the Manifest's source does not name content
+	SourceBroken   Reason = v1beta2.ReasonSourceBroken   // the Manifest's source is invalid
 	Timeout        Reason = v1beta2.ReasonTimeout        // objects did not become ready in time
 	Installing     Reason = v1beta2.ReasonInstalling     // the agent is applying the module
 	Removing       Reason = v1beta2.ReasonRemoving       // the agent is removing the module
 	Restoring      Reason = v1beta2.ReasonRestoring      // a deleted Manifest is being restored
-	// CustomResourcesExist: custom resources of users block the removal of the module.
+	// CustomResourcesExist means that custom resources of users block the removal of the module.
 	CustomResourcesExist Reason = v1beta2.ReasonCustomResourcesExist
-	// ReportsError, ReportsWarning and Progressing are states of the module's own objects.
+	// ReportsError, ReportsWarning and Progressing are states of the module's objects.
 	ReportsError   Reason = Reason(v1beta2.StateError)
 	ReportsWarning Reason = Reason(v1beta2.StateWarning)
 	Progressing    Reason = Reason(v1beta2.StateProcessing)
 
-	WindowAwaited Reason = "WindowAwaited" // the upgrade waits for its maintenance window
-	WindowMissing Reason = "WindowMissing" // no maintenance window is long enough for the upgrade
+	WindowAwaited Reason = "WindowAwaited" // the upgrade waits for a maintenance window
+	WindowMissing Reason = "WindowMissing" // every maintenance window is too short for the upgrade
 )
 
 // Modules are the reasons of a module in a report.
@@ -71,7 +70,7 @@ var Modules = []Reason{
 	ReportsWarning, Progressing, WindowAwaited, WindowMissing, ValueUndefined, Other,
 }
 
-// Reasons of the Secrets in a report: why a Secret does not match the bundle. Forbidden and Conflict also apply.
+// Reasons why a Secret in the runtime differs from the bundle.
 const (
 	SecretsUnreadable Reason = "SecretsUnreadable" // the agent cannot decrypt the Secrets
 	NamespaceMissing  Reason = "NamespaceMissing"  // the namespace of a Secret does not exist
@@ -81,19 +80,18 @@ const (
 // Secrets are the reasons of Secrets in a report.
 var Secrets = []Reason{SecretsUnreadable, NamespaceMissing, Conflict, Forbidden, WriteFailed, Other}
 
-// Reasons why the publisher does not push a newer bundle for a runtime, or does not seal its Secrets. They only appear
-// in the status of its Kyma.
+// Reasons why the publisher does not publish a bundle for a runtime, or does not seal its Secrets.
 const (
-	DuplicateRuntimeID Reason = "DuplicateRuntimeID" // another Kyma owns the runtime id
-	RuntimeUnassigned  Reason = "RuntimeUnassigned"  // several Kymas have the runtime ID, and no operator assigned it
-	// an operator released the runtime or assigned it to another Kyma
+	DuplicateRuntimeID Reason = "DuplicateRuntimeID" // another Kyma owns the runtime ID
+	RuntimeUnassigned  Reason = "RuntimeUnassigned"  // several Kymas have the runtime ID
+	// RuntimeHandedOver means that an operator released the runtime or assigned it to another Kyma.
 	RuntimeHandedOver    Reason = "RuntimeHandedOver"
 	CloneDetected        Reason = "CloneDetected"        // two agents report with the runtime's key
-	RuntimeIDInvalid     Reason = "RuntimeIDInvalid"     // the runtime id has an invalid form
-	RuntimeIDChanged     Reason = "RuntimeIDChanged"     // the label identifies a different runtime than before
-	PinsInvalid          Reason = "PinsInvalid"          // the annotation that pins versions cannot be parsed
-	AnnotationInvalid    Reason = "AnnotationInvalid"    // another annotation cannot be parsed
-	RegistryNotAnswering Reason = "RegistryNotAnswering" // the registry fails for this runtime only
+	RuntimeIDInvalid     Reason = "RuntimeIDInvalid"     // the runtime ID is invalid
+	RuntimeIDChanged     Reason = "RuntimeIDChanged"     // the runtime ID in the label changed
+	PinsInvalid          Reason = "PinsInvalid"          // the annotation with pinned versions is invalid
+	AnnotationInvalid    Reason = "AnnotationInvalid"    // another annotation is invalid
+	RegistryNotAnswering Reason = "RegistryNotAnswering" // the registry fails only for this runtime
 	RootExpired          Reason = "RootExpired"          // the root of trust has expired
 	KeysNotAccepted      Reason = "KeysNotAccepted"      // the root of trust does not list the publisher's keys
 	SecretMissing        Reason = "SecretMissing"        // the image pull Secret is missing or has a wrong type
@@ -109,9 +107,8 @@ var (
 	Sealing = []Reason{SecretMissing, Other}
 )
 
-// Reasons why the publisher cannot use a runtime's report, in addition to the refusals of package refusal. They only
-// appear in the status of its Kyma.
+// Reasons why the publisher cannot use a runtime's report, in addition to the reasons of package refusal.
 const (
-	ReportUnreadable Reason = "ReportUnreadable" // the registry responds but does not return the report
-	RequestTruncated Reason = "RequestTruncated" // the report omits the modules that the runtime requests
+	ReportUnreadable Reason = "ReportUnreadable" // the registry responds without the report
+	RequestTruncated Reason = "RequestTruncated" // the report omits the requested modules
 )

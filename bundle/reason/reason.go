@@ -1,8 +1,7 @@
-// Package reason defines the reasons why a module, a Secret or a bundle differs from the request. Programs use these
-// values in decisions. The code that finds a problem sets its reason. The accompanying message is for people: it can
-// contain any text, including text of a module, and programs never parse it.
+// Package reason defines the reasons why a module, a Secret or a bundle differs from the request. Programs use only the
+// reason; the accompanying message is for people.
 //
-// A document contains reasons from one list. Readers map an unknown value to Other, so later versions can add values.
+// Readers map an unknown reason to Other, so later versions can add reasons.
 package reason
 
 import (
@@ -11,18 +10,15 @@ import (
 	"slices"
 )
 
-// Reason is one value of a list. Values are a contract: extend the lists, never rename a value or change its meaning.
+// Reason is one of the reasons in this package. A reason's name and meaning never change.
 type Reason string
 
-// Other is the reason of a problem without a specific reason, of a value from a later version, and of a report from an
-// agent that does not support reasons.
+// Other is the reason of all other problems.
 const Other Reason = "Other"
 
-// maxBytes limits a reason.
 const maxBytes = 64
 
-// Check returns an error if an external reason is too long or contains characters other than letters and digits. It
-// accepts values that no list contains.
+// Check returns an error if an external reason is too long or contains characters other than letters and digits.
 func (r Reason) Check() error {
 	if len(r) > maxBytes {
 		return fmt.Errorf("the reason has %d bytes, must be at most %d", len(r), maxBytes)
@@ -67,7 +63,7 @@ func With(r Reason, err error) error {
 // Errorf is fmt.Errorf with a reason.
 func Errorf(r Reason, format string, args ...any) error { return With(r, fmt.Errorf(format, args...)) }
 
-// Of returns the outermost reason of an error: empty for nil, Other for an error without one.
+// Of returns the outermost reason of an error: empty for nil, and Other for an error without a reason.
 func Of(err error) Reason {
 	var with *Error
 	switch {

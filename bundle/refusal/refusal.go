@@ -1,4 +1,4 @@
-// Package refusal defines the result of a failed check: a stable reason for machines, and a detail for people.
+// Package refusal defines errors of failed checks: a stable reason for programs, and a detail for people.
 package refusal
 
 import (
@@ -7,38 +7,37 @@ import (
 	"slices"
 )
 
-// Reason identifies the check that refused a bundle or a report. It is the reason of a condition and the label of a
-// metric, so the set is small and stable.
+// Reason is the check that refused a bundle or a report. Conditions and metrics contain it.
 type Reason string
 
 // Reasons, in the order of the checks.
 const (
-	TooLarge      Reason = "TooLarge"      // more bytes, entries or depth than the limits allow
-	MediaType     Reason = "MediaType"     // the media types of response, descriptor and body are inconsistent
-	Malformed     Reason = "Malformed"     // the document cannot be decoded or has invalid fields
-	Unsigned      Reason = "Unsigned"      // the attestation is missing
-	UnknownKey    Reason = "UnknownKey"    // signed by a key that the root does not list
-	BadSignature  Reason = "BadSignature"  // the key is known, but the signature does not match
-	PredicateType Reason = "PredicateType" // a valid statement of another type
-	WrongRuntime  Reason = "WrongRuntime"  // intended for another runtime
-	WrongCluster  Reason = "WrongCluster"  // intended for another cluster with the same runtime ID
+	TooLarge      Reason = "TooLarge"      // more bytes, entries or levels than allowed
+	MediaType     Reason = "MediaType"     // inconsistent media types
+	Malformed     Reason = "Malformed"     // cannot be decoded, or has invalid fields
+	Unsigned      Reason = "Unsigned"      // without an attestation
+	UnknownKey    Reason = "UnknownKey"    // signed by a key that the root of trust does not list
+	BadSignature  Reason = "BadSignature"  // the signature is invalid
+	PredicateType Reason = "PredicateType" // a statement of another type
+	WrongRuntime  Reason = "WrongRuntime"  // for another runtime
+	WrongCluster  Reason = "WrongCluster"  // for another cluster with the same runtime ID
 	WrongEpoch    Reason = "WrongEpoch"    // the epoch differs from the root's epoch
 	Expired       Reason = "Expired"       // the validity period has ended
-	NotYetIssued  Reason = "NotYetIssued"  // issued further in the future than clocks may differ
+	NotYetIssued  Reason = "NotYetIssued"  // issued too far in the future
 	Rollback      Reason = "Rollback"      // older than the last accepted bundle or report
-	Equivocation  Reason = "Equivocation"  // an accepted bundle has the same sequence and other content
-	Downgrade     Reason = "Downgrade"     // the bundle downgrades a module without listing the rollback
+	Equivocation  Reason = "Equivocation"  // same sequence as an accepted bundle, but different content
+	Downgrade     Reason = "Downgrade"     // downgrades a module without listing the rollback
 	WrongDigest   Reason = "WrongDigest"   // the content does not match the signed digest
-	ForeignKey    Reason = "ForeignKey"    // a report that is not signed by the runtime's key
-	BadRoot       Reason = "BadRoot"       // a root of trust that is not a valid successor
-	RootExpired   Reason = "RootExpired"   // the root of trust has expired and has no successor
+	ForeignKey    Reason = "ForeignKey"    // a report signed by another key than the runtime's
+	BadRoot       Reason = "BadRoot"       // not a valid next version of the root of trust
+	RootExpired   Reason = "RootExpired"   // the root of trust has expired
 	Revoked       Reason = "Revoked"       // signed by a revoked key
 	NotReleased   Reason = "NotReleased"   // a component without a release signature, or below the minimum version
-	Incomplete    Reason = "Incomplete"    // a carried file omits data that the target lacks
-	// UnsupportedFeature: the statement needs a feature that this version does not support.
+	Incomplete    Reason = "Incomplete"    // an air-gap file omits data that the target lacks
+	// UnsupportedFeature means that the reader does not support a required feature.
 	UnsupportedFeature Reason = "UnsupportedFeature"
-	WrongKyma          Reason = "WrongKyma"   // from a Kyma other than the runtime's owner
-	NotEnrolled        Reason = "NotEnrolled" // a report of a runtime whose key is unknown and not certified
+	WrongKyma          Reason = "WrongKyma"   // from another Kyma than the runtime's owner
+	NotEnrolled        Reason = "NotEnrolled" // a report signed by an unknown key
 )
 
 // Reasons lists all reasons, in the order of the checks.
@@ -49,7 +48,7 @@ var Reasons = []Reason{
 	UnsupportedFeature, NotEnrolled, WrongKyma,
 }
 
-// Other replaces an unknown reason. A runtime can report any text, or a reason of a later version.
+// Other replaces a reason that this version does not know.
 const Other Reason = "Other"
 
 // Known returns the reason if this version knows it, and Other for any other value.
@@ -60,7 +59,7 @@ func Known(r Reason) Reason {
 	return Other
 }
 
-// AboutRoot reports whether the reason is about a root of trust rather than a bundle.
+// AboutRoot reports whether the root of trust, not the bundle, was refused.
 func (r Reason) AboutRoot() bool { return r == BadRoot }
 
 // MayFollowFromRoot reports whether a newer root of trust could make the same bundle acceptable.
@@ -72,18 +71,17 @@ func (r Reason) MayFollowFromRoot() bool {
 	return false
 }
 
-// MayEndLater reports whether a carried file can be accepted without a change of the file: with another file, a newer
-// root of trust, or a corrected clock.
+// MayEndLater reports whether the same air-gap file can be accepted later, for example with a newer root of trust.
 func (r Reason) MayEndLater() bool {
 	return r == Incomplete || r == NotYetIssued || r.MayFollowFromRoot()
 }
 
-// Error means that a bundle or report was read and refused. Any other error means that it could not be read.
+// Error means that a bundle or report was refused.
 type Error struct {
 	Reason Reason
-	// Detail describes the actual and the expected value. The caller adds the name of the object.
+	// Detail describes the actual and the expected value.
 	Detail string
-	// Cause is the wrapped error, or nil. errors.Is and errors.As find it.
+	// Cause is the wrapped error, or nil.
 	Cause error
 }
 
@@ -100,7 +98,7 @@ func Of(err error) *Error {
 	return nil
 }
 
-// New returns a refusal with a detail formatted like fmt.Errorf. An error wrapped by %w becomes its cause.
+// New returns a refusal with a formatted detail. An error wrapped by %w becomes its cause.
 func New(reason Reason, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Reason: reason, Detail: err.Error(), Cause: errors.Unwrap(err)}

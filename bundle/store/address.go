@@ -10,13 +10,11 @@ import (
 type reach uint8
 
 const (
-	// reachPublic is the kind of globally routable addresses.
 	reachPublic reach = 1 << iota
-	// reachPrivate is the kind of private addresses, and of all other addresses that IANA reserves.
+	// reachPrivate includes all other addresses that IANA reserves.
 	reachPrivate
-	// reachLinkLocal is the kind of link-local addresses, including the metadata services of cloud providers.
+	// reachLinkLocal includes the metadata services of cloud providers.
 	reachLinkLocal
-	// reachLoopback is the kind of addresses of this machine.
 	reachLoopback
 )
 
@@ -32,8 +30,7 @@ func (r reach) String() string {
 	return "loopback"
 }
 
-// reserved are the reserved prefixes that netip does not classify: this network, shared addresses of providers,
-// protocol assignments, benchmarks, and IPv4 within IPv6.
+// reserved are the reserved prefixes that netip does not classify.
 //
 // Source: IANA's registries of special-purpose addresses.
 var reserved = []netip.Prefix{
@@ -47,14 +44,14 @@ var reserved = []netip.Prefix{
 }
 
 var (
-	// thisNetwork is the prefix of addresses that lead to this machine on Linux, like 0.0.0.0.
+	// thisNetwork contains addresses that lead to this machine on Linux.
 	thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
-	// translated is the NAT64 prefix of IPv4 addresses in networks without IPv4, RFC 6052.
+	// translated is the NAT64 prefix of IPv4 addresses, RFC 6052.
 	translated = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// Plain returns the canonical form of an address for comparisons. The form has no zone. It is IPv4 for an IPv4 address
-// that is mapped into IPv6 or translated by NAT64.
+// Plain returns an address without its zone. An IPv4 address that is mapped into IPv6 or translated by NAT64 becomes an
+// IPv4 address.
 func Plain(address netip.Addr) netip.Addr {
 	address = address.Unmap().WithZone("")
 	if translated.Contains(address) {
@@ -64,7 +61,6 @@ func Plain(address netip.Addr) netip.Addr {
 	return address
 }
 
-// reachOf returns the kind of an address.
 func reachOf(address netip.Addr) reach {
 	address = Plain(address)
 	switch {
@@ -80,12 +76,11 @@ func reachOf(address netip.Addr) reach {
 	return reachPublic
 }
 
-// localDomains are the top-level names that are only valid inside a network, by RFC 6761, RFC 6762, ICANN's reservation
-// of "internal", and Kubernetes' services.
+// localDomains are top-level domains that are only valid inside a network.
 var localDomains = []string{"localhost", "local", "internal", "svc"}
 
-// IsInternalHost reports whether the name or address in HOST or HOST:PORT belongs to this machine or network. It does
-// not resolve public names; the dialer checks their addresses.
+// IsInternalHost reports whether HOST or HOST:PORT belongs to this machine or network. It does not resolve public
+// names.
 func IsInternalHost(hostPort string) bool {
 	host := strings.ToLower(hostPort)
 	if bare, bracketed := strings.CutPrefix(host, "["); bracketed {
@@ -100,7 +95,7 @@ func IsInternalHost(hostPort string) bool {
 	}
 	labels := strings.Split(host, ".")
 	last := labels[len(labels)-1]
-	// No domain is a number, but some resolvers read 127.1, 2130706433 and 0x7f.1 as addresses.
+	// Top-level domains are never numbers, but some resolvers accept 127.1, 2130706433 and 0x7f.1 as addresses.
 	numeric := last == "" || last[0] >= '0' && last[0] <= '9'
 	return numeric || len(labels) == 1 || slices.Contains(localDomains, last)
 }

@@ -8,11 +8,11 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// client sends requests to registries. If a registry redirects to a bucket, the query of the URL is a short-lived
-// credential that differs for each request. client removes it from errors, which become log lines and conditions.
+// client sends requests to registries. It removes URL queries from errors, because a redirect to a bucket has a
+// short-lived credential in its query.
 type client struct{ *auth.Client }
 
-// Do sends the request. It adds a missing digest and length to the response for a manifest.
+// Do sends the request. It adds a missing digest and length to a response with a manifest.
 func (c client) Do(request *http.Request) (*http.Response, error) {
 	response, err := c.Client.Do(request)
 	if err == nil && missingDigest(request, response) {

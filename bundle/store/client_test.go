@@ -10,8 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestErrorsHideSignedBucketAddresses uses a registry that redirects to a bucket, like distribution, with a signature
-// in the query.
 func TestErrorsHideSignedBucketAddresses(t *testing.T) {
 	bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.URL.Query().Get("X-Amz-Signature") != "secret" {

@@ -10,21 +10,19 @@ import (
 	"oras.land/oras-go/v2/registry/remote/credentials"
 )
 
-// helperPrefix is the prefix of the names of credential helpers.
 const helperPrefix = "docker-credential-"
 
-// helpers are the fields of a docker config.json that name credential helpers.
+// helpers are the credential helpers in a docker config.json.
 //
 // Source: docker CLI, cli/config/configfile, and docker/docker-credential-helpers.
 type helpers struct {
-	// ByHost maps hosts to credential helpers. Store is the helper for all other hosts. The names of helpers omit
-	// helperPrefix.
+	// ByHost maps hosts to credential helpers. Store is the helper for all other hosts.
 	ByHost map[string]string `json:"credHelpers"`
 	Store  string            `json:"credsStore"`
 }
 
-// storedCredentials returns the credentials of a docker config.json: from the file itself, or from its credential
-// helpers. It returns nil for an empty file.
+// storedCredentials returns the credentials of a docker config.json or of its credential helpers. It returns nil for an
+// empty file.
 func storedCredentials(dockerConfig []byte) (auth.CredentialFunc, error) {
 	if len(dockerConfig) == 0 {
 		return nil, nil
@@ -45,7 +43,7 @@ func storedCredentials(dockerConfig []byte) (auth.CredentialFunc, error) {
 		}
 		helper, required := named.ByHost[host]
 		if !required {
-			// Docker Desktop configures a helper for all hosts that exists only on the user's machine.
+			// Docker Desktop configures a helper that exists only on the user's machine.
 			if helper = named.Store; helper != "" {
 				if _, err := exec.LookPath(helperPrefix + helper); err != nil {
 					return auth.EmptyCredential, nil

@@ -7,14 +7,12 @@ import (
 	"net/http"
 )
 
-// details converts the details of a registry's errors, such as missing permissions, from JSON to text. oras would print
-// the details as a Go value.
+// details converts the JSON details of a registry's errors to text, because oras would print them as a Go value.
 type details struct{ http.RoundTripper }
 
-// maxErrorBytes is the number of bytes of a response that become part of an error.
+// maxErrorBytes limits the bytes of a response in an error.
 const maxErrorBytes = 8 << 10
 
-// RoundTrip returns an error response with its details as text, and other responses unchanged.
 func (d details) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := d.RoundTripper.RoundTrip(request)
 	if err != nil || response.StatusCode < http.StatusBadRequest || request.Method == http.MethodHead {
@@ -33,7 +31,7 @@ func (d details) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// failing is a reader without data. It returns err, or io.EOF if err is nil.
+// failing is a reader without data that returns err.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
@@ -43,7 +41,7 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// withTextDetails returns a registry's errors with the JSON of each detail as a string, and other bodies unchanged.
+// withTextDetails returns a registry's errors with the JSON of each detail as a string. Other bodies stay unchanged.
 //
 // Source: OCI distribution specification, Error Codes.
 func withTextDetails(body []byte) []byte {

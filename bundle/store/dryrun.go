@@ -10,7 +10,7 @@ import (
 	"oras.land/oras-go/v2"
 )
 
-// DryRun returns a store that reads from another store and writes only to memory. Its readers see these writes.
+// DryRun returns a store that reads from another store and writes only to memory.
 func DryRun(of Store) Store { return &dryRun{Store: of, written: NewMemory()} }
 
 type dryRun struct {
@@ -20,7 +20,7 @@ type dryRun struct {
 
 func (s *dryRun) Repository(ctx context.Context, name string) (oras.Target, error) {
 	base, err := s.Store.Reading(ctx, name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a folder that is not a layout yet is empty
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a missing layout is empty
 		return nil, err
 	}
 	return &dryRunRepository{written: s.written.repository(name), base: base}, nil

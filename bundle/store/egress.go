@@ -13,19 +13,17 @@ import (
 	"time"
 )
 
-// egress is the transport of all registries of one client. Requests to hosts that an operator configured can go to any
-// address. Redirects, token services that a registry names, and registries that only a component names use separate
-// connections. These connections are limited by the resolved address, so a name cannot pass a check with an allowed
-// address and then resolve to another address.
+// egress is the transport of all registries of one client. Requests to configured hosts can go to any address. For
+// redirects and for registries that only a component names, egress limits the resolved addresses.
 type egress struct {
 	mu         sync.Mutex                // guards the fields below
-	base       *http.Transport           // transport without address limits
-	configured map[string]bool           // registry hosts; false for hosts that only a component names
-	limited    map[reach]*http.Transport // transports by the kinds of addresses that they can connect to
-	seen       map[string]reach          // kind of the address of the last connection to HOST:PORT
+	base       *http.Transport           // without address limits
+	configured map[string]bool           // false for hosts that only a component names
+	limited    map[reach]*http.Transport // by allowed address kinds
+	seen       map[string]reach          // address kind of the last connection to HOST:PORT
 }
 
-// maxSeen limits the remembered hosts, because components can name any number of hosts.
+// Components can name any number of hosts.
 const maxSeen = 10_000
 
 func newEgress(base *http.Transport) *egress {
@@ -36,8 +34,6 @@ func newEgress(base *http.Transport) *egress {
 	return e
 }
 
-// open registers a registry's host. A host that an operator configured stays configured if a component references it
-// too.
 func (e *egress) open(host string, configured bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,14 +43,13 @@ func (e *egress) open(host string, configured bool) {
 	if len(e.configured) >= maxSeen {
 		for host, configured := range e.configured {
 			if !configured {
-				delete(e.configured, host) // open registers the host again; until then, its addresses are limited
+				delete(e.configured, host) // open adds the host again
 			}
 		}
 	}
 	e.configured[host] = configured
 }
 
-// trust replaces the certificate authorities of new connections, and closes idle connections.
 func (e *egress) trust(authorities *x509.CertPool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -67,21 +62,19 @@ func (e *egress) trust(authorities *x509.CertPool) {
 	clear(e.limited)
 }
 
-// unlimited returns the transport without address limits.
 func (e *egress) unlimited() *http.Transport {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.base
 }
 
-// RoundTrip sends the request over the transport for its target.
 func (e *egress) RoundTrip(request *http.Request) (*http.Response, error) {
 	allowed, everything := e.allowed(request)
 	if everything {
 		return e.unlimited().RoundTrip(request)
 	}
 	if e.proxied(request) {
-		// A proxy resolves the name, so only the name can be checked here.
+		// A proxy resolves the name, so egress can only check the name.
 		if allowed == reachPublic && IsInternalHost(request.URL.Host) {
 			return nil, refused(request, "the target is an internal address")
 		}
@@ -94,7 +87,6 @@ func (e *egress) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// refused returns a *RedirectError. It closes the request's body, as a RoundTripper must.
 func refused(request *http.Request, detail string) error {
 	if request.Body != nil {
 		_ = request.Body.Close()
@@ -102,7 +94,6 @@ func refused(request *http.Request, detail string) error {
 	return &RedirectError{From: first(request).URL.Host, To: request.URL.Host, Detail: detail}
 }
 
-// first returns the request at the start of a chain of redirects.
 func first(request *http.Request) *http.Request {
 	for request.Response != nil && request.Response.Request != nil {
 		request = request.Response.Request
@@ -110,8 +101,7 @@ func first(request *http.Request) *http.Request {
 	return request
 }
 
-// allowed returns the kinds of addresses that a request may reach; everything is true for a host that an operator
-// configured.
+// allowed returns the address kinds that a request may reach. everything is true for a configured host.
 func (e *egress) allowed(request *http.Request) (allowed reach, everything bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -126,7 +116,7 @@ func (e *egress) allowed(request *http.Request) (allowed reach, everything bool)
 		return reachPublic | reachPrivate, false
 	}
 	for host, configured := range e.configured {
-		// The token service can run on the registry's host at another port.
+		// The token service can use another port of the registry's host.
 		if name, _ := splitHost(host); configured && strings.EqualFold(name, request.URL.Hostname()) {
 			return 0, true
 		}
@@ -143,7 +133,6 @@ func (e *egress) proxied(request *http.Request) bool {
 	return err == nil && proxy != nil
 }
 
-// transport returns the transport that connects only to the allowed kinds of addresses.
 func (e *egress) transport(allowed reach) *http.Transport {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -155,8 +144,7 @@ func (e *egress) transport(allowed reach) *http.Transport {
 	return e.limited[allowed]
 }
 
-// dialer returns a dial function that connects only to the allowed kinds of addresses. It checks resolved addresses,
-// not names.
+// The dial function checks resolved addresses, not names.
 func (e *egress) dialer(allowed reach) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialer := net.Dialer{
@@ -178,8 +166,6 @@ func (e *egress) dialer(allowed reach) func(context.Context, string, string) (ne
 	}
 }
 
-// control returns a function that refuses connections to addresses of other kinds. Its error contains the requested
-// host.
 func control(allowed reach, host string) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
@@ -197,7 +183,6 @@ func control(allowed reach, host string) func(context.Context, string, string, s
 	}
 }
 
-// canonicalAddress returns HOST:PORT as a transport dials it.
 func canonicalAddress(request *http.Request) string {
 	return net.JoinHostPort(request.URL.Hostname(), port(request.URL))
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// ErrNotFound means that a reference does not exist. A missing reference does not mean an empty bundle.
+// ErrNotFound means that a reference does not exist.
 var ErrNotFound = errdef.ErrNotFound
 
-// NotFound makes an error of a registry wrap ErrNotFound if the response was a 404. It returns other errors unchanged.
+// NotFound wraps ErrNotFound into an error of a 404 response. Other errors stay unchanged.
 func NotFound(err error) error {
 	if err == nil {
 		return nil
@@ -34,9 +34,8 @@ func notFound(wrapped, cause error) error {
 	return wrapped
 }
 
-// Unavailable reports whether an error means that the registry as a whole cannot be used now: it is unreachable,
-// overloaded or broken. Unavailable returns false if the registry denied a single request, for example because of
-// missing permissions, and for refused content.
+// Unavailable reports whether an error means that the registry is unreachable, overloaded or broken. It returns false
+// if the registry denied only one request, and for refused content.
 func Unavailable(err error) bool {
 	if refusal.Of(err) != nil || errors.As(err, new(*RedirectError)) {
 		return false
@@ -53,8 +52,7 @@ func Unavailable(err error) bool {
 	return errors.As(err, &connection)
 }
 
-// Ping returns an error if the registry of a store cannot be used now; other stores are always available. The request
-// needs no permissions. A registry that refuses it counts as available.
+// Ping returns an error if the registry of a store is unavailable; see Unavailable. Other stores are always available.
 func Ping(ctx context.Context, s Store) error {
 	registry, ok := s.(*Registry)
 	if !ok {
@@ -70,7 +68,6 @@ func Ping(ctx context.Context, s Store) error {
 	return nil
 }
 
-// whole returns a client of the store's registry, for requests outside of repositories.
 func (r *Registry) whole() (*remote.Registry, error) {
 	repository, err := r.registries.Repository(r.Name(bundle.TrustRepository))
 	if err != nil {
@@ -84,8 +81,8 @@ func (r *Registry) whole() (*remote.Registry, error) {
 	return whole, nil
 }
 
-// WithoutDetail reduces the error of a registry's response to its status. Registries add times and request IDs to
-// errors. A condition with the full text would change with every request.
+// WithoutDetail reduces the error of a registry's response to its status. The full text would change with every
+// request, because registries add times and request IDs.
 func WithoutDetail(err error) error {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) {

@@ -14,10 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootReader reads a version of the root like FetchRoot, from any source.
+// RootReader reads a version of the root of trust.
 type RootReader func(ctx context.Context, version int64) ([]byte, digest.Digest, error)
 
-// FollowRoot looks for newer versions of a root in a store; see FollowRootFrom.
+// FollowRoot reads newer versions of a root from a store; see FollowRootFrom.
 func FollowRoot(
 	ctx context.Context, place Store, root trust.Root,
 ) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
@@ -26,9 +26,8 @@ func FollowRoot(
 	}, root)
 }
 
-// FollowRootFrom reads newer versions of a root in order, and returns the last valid version. The first invalid version
-// ends the chain: refused is the reason, and at is the digest of the version's manifest. err means that a version could
-// not be read.
+// FollowRootFrom reads newer versions of a root in order, and returns the last valid version. refused is the reason why
+// the next version is invalid, and at is the digest of its manifest. err means that a version could not be read.
 func FollowRootFrom(
 	ctx context.Context, read RootReader, root trust.Root,
 ) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
@@ -52,8 +51,8 @@ func FollowRootFrom(
 	return root, nil, "", nil
 }
 
-// HasRoot reports whether the store contains a version of the root. A version never changes, so a different root with
-// the same version is an error.
+// HasRoot reports whether the store contains this version of the root. A different root with the same version is an
+// error.
 func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
 	manifest, layer, err := rootManifest(root)
 	if err != nil {
@@ -79,7 +78,6 @@ func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
 	return false, nil
 }
 
-// rootManifest returns the manifest and layer of a version of the root.
 func rootManifest(root trust.Root) (manifest, layer bundle.Blob, err error) {
 	layer = bundle.NewBlob(bundle.MediaTypeRoot, root.Raw)
 	manifest, err = bundle.NewManifest(ocispec.Manifest{

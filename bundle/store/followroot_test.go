@@ -14,7 +14,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestChainOfRootsIsFollowedInLimitedSteps uses an endless chain, as a thief of the root keys could create it.
 func TestChainOfRootsIsFollowedInLimitedSteps(t *testing.T) {
 	m := trusttest.NewMaker(t)
 	first := m.First()

@@ -9,15 +9,13 @@ import (
 	"syscall"
 )
 
-// metadata are the metadata services of clouds with addresses that are not link-local.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
 }
 
-// InternalDialer returns a dialer for endpoints in the runtime's own network, whose addresses a user of the runtime can
-// choose. It connects to addresses of Pods, which are private or public. It refuses loopback and link-local addresses,
-// metadata services of clouds, and each address that refuse rejects. It checks the resolved address of each
-// connection, in the form that Plain returns.
+// InternalDialer returns a dialer for endpoints in the runtime's own network. It refuses loopback and link-local
+// addresses, metadata services of clouds, and each address that refuse rejects. It checks the resolved address of each
+// connection.
 func InternalDialer(refuse func(netip.AddrPort) error) func(context.Context, string, string) (net.Conn, error) {
 	check := func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)

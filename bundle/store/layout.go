@@ -34,13 +34,13 @@ func NewLayout(path string) *Layout { return &Layout{path, newLayoutIndex(path)}
 // String returns oci-layout:PATH.
 func (l *Layout) String() string { return LayoutScheme + l.path }
 
-// Name returns the repository's name as in bundle.Content: ./repository.
+// Name returns ./REPOSITORY, as in bundle.Content.
 func (l *Layout) Name(repository string) string { return "./" + repository }
 
 // Holds reports whether a repository belongs to the layout.
 func (l *Layout) Holds(repository string) bool { return strings.HasPrefix(repository, "./") }
 
-// Repository opens a repository for reading and writing. It makes the folder an OCI layout if needed.
+// Repository opens a repository for reading and writing. It creates the OCI layout if it does not exist.
 func (l *Layout) Repository(_ context.Context, name string) (oras.Target, error) {
 	repository, err := openLayout(l.index, name)
 	if err != nil {
@@ -49,7 +49,7 @@ func (l *Layout) Repository(_ context.Context, name string) (oras.Target, error)
 	return repository, nil
 }
 
-// Reading opens a repository for reading. A folder that is not an OCI layout is an error and stays unchanged.
+// Reading opens a repository for reading. A folder that is not an OCI layout is an error.
 func (l *Layout) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
 	info, err := os.Stat(l.path)
 	if err != nil {
@@ -68,7 +68,7 @@ func (l *Layout) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget,
 	return readOnlyLayout{store, name}, nil
 }
 
-// Repositories lists the repositories of a folder that have a tag.
+// Repositories returns the repositories of a folder that have a tag.
 func (l *Layout) Repositories() ([]string, error) {
 	data, err := os.ReadFile(filepath.Join(l.path, ocispec.ImageIndexFile))
 	if err != nil {
@@ -88,11 +88,10 @@ func (l *Layout) Repositories() ([]string, error) {
 	return names, nil
 }
 
-// layoutReference returns the name of a repository's tag in the index. All repositories of a layout share one
-// namespace, so the name is "<repository>:<tag>".
+// All repositories of a layout share one index, so tags are named "<repository>:<tag>".
 func layoutReference(repository, reference string) string {
 	if strings.Contains(reference, ":") {
-		return reference // is a digest
+		return reference // a digest
 	}
 	return repository + ":" + reference
 }
@@ -106,7 +105,6 @@ func (l readOnlyLayout) Resolve(ctx context.Context, reference string) (ocispec.
 	return l.ReadOnlyTarget.Resolve(ctx, layoutReference(l.name, reference))
 }
 
-// Tags lists the tags of the repository in one call of fn.
 func (l readOnlyLayout) Tags(ctx context.Context, _ string, fn func(tags []string) error) error {
 	all, ok := l.ReadOnlyTarget.(registry.TagLister)
 	if !ok {
@@ -127,7 +125,7 @@ func (l readOnlyLayout) Tags(ctx context.Context, _ string, fn func(tags []strin
 	return fn(own)
 }
 
-// Tags lists the tags of a repository. It returns no tags for a missing repository.
+// Tags returns the tags of a repository, or none for a missing repository.
 func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error) {
 	lister, ok := repository.(registry.TagLister)
 	if !ok {
@@ -140,11 +138,11 @@ func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error)
 	return tags, err
 }
 
-// layoutRepository writes one repository of a folder. Other processes can read and write the folder at the same time,
-// and power can fail at any moment:
-//   - A blob exists once the bytes of its file match its digest. An incomplete or damaged blob is written again.
-//   - index.json is replaced as a whole, under a lock on the folder: its current content plus one or more changes.
-//   - A manifest without a tag, or whose tag moved to another manifest, stays in the index without a name, as in oras.
+// layoutRepository writes one repository of a folder. Other processes can use the folder at the same time, and power
+// can fail at any moment:
+//   - A blob exists once the bytes of its file match its digest.
+//   - Each write replaces index.json as a whole, under a lock on the folder.
+//   - A manifest without a tag stays in the index without a name, as in oras.
 type layoutRepository struct {
 	*oci.Storage
 	dir   string
@@ -167,8 +165,7 @@ func openLayout(index *layoutIndex, name string) (layoutRepository, error) {
 	return l, l.index.ensure()
 }
 
-// ensureMarker creates the file that marks the folder as a layout. A damaged file is replaced, because only one content
-// is valid.
+// The file has only one valid content, so a damaged file can be replaced.
 func (l layoutRepository) ensureMarker() error {
 	var marker ocispec.ImageLayout
 	data, _, err := readRegular(l.path(ocispec.ImageLayoutFile), maxMarkerBytes)
@@ -194,12 +191,11 @@ func (l layoutRepository) path(parts ...string) string {
 
 func (l layoutRepository) blob(d ocispec.Descriptor) string { return l.index.blobs.path(d.Digest) }
 
-// Exists reports whether the blob exists and is complete.
 func (l layoutRepository) Exists(_ context.Context, d ocispec.Descriptor) (bool, error) {
 	return l.index.blobs.has(d)
 }
 
-// Push writes a blob. It removes a damaged file of the blob, and partial files that interrupted writers left behind.
+// Push writes a blob. It replaces a damaged file, and removes partial files of interrupted writers.
 func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, content io.Reader) error {
 	there, damaged, err := l.index.blobs.inspect(d)
 	if err != nil {
@@ -232,7 +228,7 @@ func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, conten
 	return l.index.change(indexChange{manifest: d})
 }
 
-// abandonedAfter is the time without writes after which a partial blob is treated as left behind by a killed process.
+// abandonedAfter is the time without writes after which a partial file is removed.
 const abandonedAfter = time.Hour
 
 func (l layoutRepository) abandoned(d ocispec.Descriptor) ([]string, error) {
@@ -243,9 +239,8 @@ func (l layoutRepository) abandoned(d ocispec.Descriptor) ([]string, error) {
 	}), err
 }
 
-// Resolve finds a tag of the repository, or a digest that the index lists. If the file of a manifest is missing or
-// damaged, the error wraps ErrNotFound, so the manifest is written again. A file that cannot be read is another error,
-// because the manifest can exist.
+// Resolve finds a tag of the repository, or a digest in the index. The error wraps ErrNotFound if the manifest's file
+// is missing or damaged.
 func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	name := layoutReference(l.name, reference)
 	d, found, err := l.index.resolve(name, reference)
@@ -267,7 +262,7 @@ func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.
 	return d, nil
 }
 
-// Tag tags an existing manifest of the folder. If another manifest has the tag, Tag moves the tag.
+// Tag sets or moves a tag to an existing manifest of the folder.
 func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, reference string) error {
 	there, err := l.Exists(ctx, d)
 	if err != nil {
@@ -286,7 +281,7 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 	}
 	whole, damaged, err := l.index.blobs.inspect(before)
 	if err != nil || whole {
-		return errors.Join(err, l.index.change(c)) // return the error of an unreadable manifest, but move the tag
+		return errors.Join(err, l.index.change(c)) // the tag moves even if the old manifest is unreadable
 	}
 	c.lost = before.Digest
 	if err := l.index.change(c); err != nil || damaged == nil {

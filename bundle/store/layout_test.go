@@ -40,7 +40,7 @@ func TestConcurrentWritersOfAFolderLoseNoTags(t *testing.T) {
 		})
 	}
 	group.Wait()
-	store, err := oci.NewFromFS(t.Context(), os.DirFS(dir)) // the reader of oras
+	store, err := oci.NewFromFS(t.Context(), os.DirFS(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,6 @@ func TestMovedTagKeepsTheManifestByDigest(t *testing.T) {
 	}
 }
 
-// TestLayoutIsRepairedAfterAPowerCut starts with a blob whose file has a name but no content, and with a partial file.
 func TestLayoutIsRepairedAfterAPowerCut(t *testing.T) {
 	repository, err := openLayout(newLayoutIndex(t.TempDir()), "content")
 	if err != nil {
@@ -145,8 +144,6 @@ func namedIn(t *testing.T, dir string) map[string]bool {
 	return names
 }
 
-// TestPendingBatchIsReadableAndKeepsWritesOfOtherProcesses writes to the folder from another process while a batch is
-// pending.
 func TestPendingBatchIsReadableAndKeepsWritesOfOtherProcesses(t *testing.T) {
 	dir := t.TempDir()
 	batched, other := NewLayout(dir), NewLayout(dir)
@@ -179,7 +176,6 @@ func TestPendingBatchIsReadableAndKeepsWritesOfOtherProcesses(t *testing.T) {
 	}
 }
 
-// TestFailedWriteOfABatchIsRetried makes the folder's index unreadable for a while.
 func TestFailedWriteOfABatchIsRetried(t *testing.T) {
 	dir := t.TempDir()
 	batched := NewLayout(dir)
@@ -203,7 +199,6 @@ func TestFailedWriteOfABatchIsRetried(t *testing.T) {
 	}
 }
 
-// TestBatchLimitsIndexWrites counts how often the file is replaced.
 func TestBatchLimitsIndexWrites(t *testing.T) {
 	dir := t.TempDir()
 	place := NewLayout(dir)
@@ -225,7 +220,7 @@ func TestBatchLimitsIndexWrites(t *testing.T) {
 	if err := flush(); err != nil {
 		t.Fatal(err)
 	}
-	// Each push makes two changes: the manifest, then its name.
+	// Each push makes two changes: the manifest and its tag.
 	if most := 2*runtimes/minBatch + 1; writes > most {
 		t.Errorf("%d pushes wrote the index %d times, want at most %d", runtimes, writes, most)
 	}
@@ -234,7 +229,6 @@ func TestBatchLimitsIndexWrites(t *testing.T) {
 	}
 }
 
-// BenchmarkPublishToAFolder pushes bundles for the number of runtimes in the benchmark's name.
 func BenchmarkPublishToAFolder(b *testing.B) {
 	for _, runtimes := range []int{250, 1000, 4000} {
 		b.Run(fmt.Sprint(runtimes), func(b *testing.B) {

@@ -11,9 +11,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// layoutBlobs are the blobs of a folder. A crash, a full disk or later damage can leave incomplete files. Each file is
-// therefore verified once before its blob is treated as existing, and again if the file changes. layoutBlobs is safe
-// for concurrent use.
+// layoutBlobs are the blobs of a folder. Files can be incomplete after a crash, so each file is verified once, and
+// again if it changes. Safe for concurrent use.
 type layoutBlobs struct {
 	dir string
 
@@ -29,13 +28,11 @@ func (b *layoutBlobs) path(d digest.Digest) string {
 	return filepath.Join(b.dir, ocispec.ImageBlobsDir, d.Algorithm().String(), d.Encoded())
 }
 
-// has reports whether the blob exists and matches its digest.
 func (b *layoutBlobs) has(d ocispec.Descriptor) (bool, error) {
 	there, _, err := b.inspect(d)
 	return there, err
 }
 
-// inspect is like has. It also returns information about the blob's file, or nil if the file does not exist.
 func (b *layoutBlobs) inspect(d ocispec.Descriptor) (whole bool, info os.FileInfo, err error) {
 	if err := d.Digest.Validate(); err != nil {
 		return false, nil, err
@@ -68,7 +65,7 @@ func (b *layoutBlobs) inspect(d ocispec.Descriptor) (whole bool, info os.FileInf
 	return true, info, nil
 }
 
-// remove removes the file that inspect found damaged, unless it was replaced since then.
+// remove removes a damaged file, unless another process has replaced it.
 func (b *layoutBlobs) remove(d digest.Digest, damaged os.FileInfo) error {
 	now, err := os.Stat(b.path(d))
 	if errors.Is(err, os.ErrNotExist) || err == nil && !unchanged(damaged, now) {
@@ -77,8 +74,8 @@ func (b *layoutBlobs) remove(d digest.Digest, damaged os.FileInfo) error {
 	return errors.Join(err, ignoreMissing(os.Remove(b.path(d))))
 }
 
-// unchanged reports whether two Stat results describe the same unmodified file. The inode alone is not enough: a new
-// file often gets the inode of the file that was removed last.
+// unchanged reports whether two Stat results describe the same unmodified file. Inodes are not enough, because a new
+// file often gets the inode of a removed one.
 func unchanged(before, now os.FileInfo) bool {
 	return os.SameFile(before, now) && before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size()
 }
@@ -90,7 +87,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// written syncs a new blob to disk and records that its file is complete.
+// written syncs a new blob to disk and records it as complete.
 func (b *layoutBlobs) written(d digest.Digest) error {
 	file, err := os.Open(b.path(d))
 	if err != nil {

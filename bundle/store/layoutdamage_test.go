@@ -15,8 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestUnreadableManifestIsNotReportedAsMissing is important because a publisher treats a runtime without a bundle as
-// new.
 func TestUnreadableManifestIsNotReportedAsMissing(t *testing.T) {
 	hex := digest.FromString("bundle").Encoded()
 	for name, damage := range map[string]func(layoutRepository) error{
@@ -51,8 +49,6 @@ func TestUnreadableManifestIsNotReportedAsMissing(t *testing.T) {
 	}
 }
 
-// TestRemovalOfADamagedBlobSparesItsReplacement replaces a damaged file after it was inspected and before it is
-// removed. The new file can get the inode of the damaged one.
 func TestRemovalOfADamagedBlobSparesItsReplacement(t *testing.T) {
 	blob := bundle.NewBlob("application/x-tar", []byte("content"))
 	long := time.Now().Add(-time.Hour)
@@ -89,7 +85,6 @@ func TestRemovalOfADamagedBlobSparesItsReplacement(t *testing.T) {
 	}
 }
 
-// TestOversizedOrIrregularLayoutFilesAreRefused checks files in a folder that other users can also write to.
 func TestOversizedOrIrregularLayoutFilesAreRefused(t *testing.T) {
 	for _, file := range []string{ocispec.ImageLayoutFile, ocispec.ImageIndexFile} {
 		for want, damage := range map[string]func(path string) error{
@@ -122,7 +117,6 @@ func TestOversizedOrIrregularLayoutFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestFileThatGrowsWhileItIsReadIsRefused reads a file that the file system reports with size 0.
 func TestFileThatGrowsWhileItIsReadIsRefused(t *testing.T) {
 	if _, _, err := readRegular("/proc/self/status", 10); err == nil ||
 		!strings.Contains(err.Error(), "larger than 10 bytes") {

@@ -19,23 +19,22 @@ import (
 // layoutIndex is the index.json of a folder with its pending changes. It is safe for concurrent use. Other processes
 // can change the file at any time:
 //   - A read checks whether the file was replaced since the last read.
-//   - A write reads the file again under a lock on the folder, and applies the pending changes in their order.
-//   - The file is replaced as a whole. A killed process leaves a file with all changes up to some point.
+//   - A write reads the file again under a lock on the folder, and applies the pending changes in order.
+//   - The file is replaced as a whole.
 type layoutIndex struct {
 	dir   string
 	blobs *layoutBlobs
 
 	mu      sync.Mutex // guards the fields below
 	known   indexed
-	seen    os.FileInfo // information about index.json at the last read; nil before the first read
+	seen    os.FileInfo // nil before the first read
 	data    []byte      // content of index.json
 	pending []indexChange
 	batch   bool
 }
 
-// indexChange adds a manifest to the index. name is its name in the index, or empty for a manifest without a name. lost
-// is the digest of the manifest that had this name before, if its file is missing or damaged. The index must not list a
-// lost manifest, because other programs read all listed manifests.
+// indexChange adds a manifest to the index. name can be empty. lost is the digest of the manifest that had this name
+// before, if its file is missing or damaged.
 type indexChange struct {
 	manifest ocispec.Descriptor
 	name     string
@@ -46,9 +45,9 @@ func newLayoutIndex(dir string) *layoutIndex {
 	return &layoutIndex{dir: dir, blobs: newLayoutBlobs(dir)}
 }
 
-// Batch makes a Layout collect changes of its index, because the cost of a write grows with the number of manifests.
-// Users of the store see each change immediately. Other processes see it when enough changes are pending, or after
-// flush. Changes that are not flushed when the process ends are lost. Other stores write every change immediately.
+// Batch makes a Layout collect changes of its index and write them together. Users of the store see each change
+// immediately. Other processes see the changes after flush, or when enough changes are pending. Other stores are
+// unaffected.
 func Batch(s Store) (flush func() error) {
 	l, layout := s.(*Layout)
 	if !layout {
@@ -60,16 +59,13 @@ func Batch(s Store) (flush func() error) {
 	return l.index.flush
 }
 
-// minBatch is the smallest number of pending changes that are written as a batch.
 const minBatch = 256
 
-// enough reports whether the pending changes must be written. If each write contains at least an eighth of the index,
-// the cost of a change does not depend on the size of the index.
+// A write per eighth of the index makes the cost of a change independent of the index size.
 func enough(pending, manifests int) bool { return pending >= max(minBatch, manifests/8) }
 
 func (x *layoutIndex) path() string { return filepath.Join(x.dir, ocispec.ImageIndexFile) }
 
-// ensure creates the file if it is missing.
 func (x *layoutIndex) ensure() error {
 	if _, err := os.Stat(x.path()); !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -79,7 +75,6 @@ func (x *layoutIndex) ensure() error {
 	return x.write()
 }
 
-// change applies a change to the index, immediately or as part of a batch.
 func (x *layoutIndex) change(c indexChange) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -93,7 +88,7 @@ func (x *layoutIndex) change(c indexChange) error {
 	}
 	err := x.write()
 	if !x.batch && err != nil {
-		x.pending, x.seen = nil, nil // drop the change, because its caller gets the error
+		x.pending, x.seen = nil, nil // the caller gets the error
 	}
 	return err
 }
@@ -107,7 +102,7 @@ func (x *layoutIndex) flush() error {
 	return x.write()
 }
 
-// resolve finds a manifest by its name, or by its digest in reference.
+// resolve finds a manifest by its name or by its digest.
 func (x *layoutIndex) resolve(name, reference string) (ocispec.Descriptor, bool, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -127,7 +122,6 @@ func (x *layoutIndex) manifests() ([]ocispec.Descriptor, error) {
 	return x.known.index().Manifests, nil
 }
 
-// refresh reads the file if it changed.
 func (x *layoutIndex) refresh() error {
 	info, err := os.Stat(x.path())
 	if err == nil && x.seen != nil && unchanged(x.seen, info) {
@@ -136,7 +130,6 @@ func (x *layoutIndex) refresh() error {
 	return x.read()
 }
 
-// read updates known from the file and the pending changes.
 func (x *layoutIndex) read() error {
 	data, info, err := readRegular(x.path(), maxIndexBytes)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -166,10 +159,10 @@ func (x *layoutIndex) read() error {
 	return nil
 }
 
-// maxIndexBytes bounds index.json, in which a manifest takes about 300 bytes.
+// A manifest needs about 300 bytes in index.json.
 const maxIndexBytes = 256 << 20
 
-// write adds the pending changes to the file. It syncs the listed blobs to disk before the file.
+// write syncs the listed blobs to disk before the file.
 func (x *layoutIndex) write() error {
 	lock := flock.New(x.dir, flock.SetFlag(os.O_RDONLY))
 	if err := lock.Lock(); err != nil {
@@ -193,7 +186,6 @@ func (x *layoutIndex) write() error {
 	return errors.Join(err, lock.Unlock())
 }
 
-// replaceFile replaces a file of the layout atomically.
 func replaceFile(dir, name string, data []byte) (os.FileInfo, error) {
 	file, err := os.CreateTemp(dir, "."+name+"-*")
 	if err != nil {
@@ -213,8 +205,7 @@ func replaceFile(dir, name string, data []byte) (os.FileInfo, error) {
 	return info, SyncFolder(dir)
 }
 
-// indexed is an in-memory copy of index.json in which each change takes constant time. Removed entries leave gaps until
-// the next write.
+// indexed is an in-memory copy of index.json in which each change takes constant time.
 type indexed struct {
 	head     ocispec.Index // index.json without its manifests
 	all      []ocispec.Descriptor
@@ -259,8 +250,7 @@ func drop[K comparable](places map[K][]int, key K, at int) {
 	places[key] = left
 }
 
-// apply adds a manifest to the index. Manifests without a name are also listed, so referrers can be found. A manifest
-// that previously had the name stays in the index, unless its file is lost.
+// Manifests without a name are also listed, so referrers can be found.
 func (x *indexed) apply(c indexChange) {
 	d := unnamed(c.manifest)
 	if c.name == "" {
@@ -298,7 +288,6 @@ func (x *indexed) find(name, reference string) (ocispec.Descriptor, bool) {
 	return unnamed(x.all[places[0]]), true
 }
 
-// index returns the content of index.json and removes the gaps.
 func (x *indexed) index() ocispec.Index {
 	if x.live < len(x.all) {
 		left := make([]ocispec.Descriptor, 0, x.live)

@@ -16,18 +16,17 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// folderReader reads one repository of a folder. It reads only the requested blobs, so a damaged manifest of one
-// runtime does not affect other runtimes.
+// folderReader reads one repository of a folder. It reads only the requested blobs, so a damaged manifest does not
+// affect other repositories.
 type folderReader struct {
 	*oci.ReadOnlyStorage
 	index *layoutIndex
 	name  string
 }
 
-// maxMarkerBytes bounds the file oci-layout, which contains only a version.
 const maxMarkerBytes = 64 << 10
 
-// readRegular reads a file of a folder that other users can also write to. It also returns information about the file.
+// Other users can also write to the folder.
 func readRegular(path string, limit int64) ([]byte, os.FileInfo, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not wait if path is a pipe
 	if err != nil {
@@ -51,7 +50,6 @@ func readRegular(path string, limit int64) ([]byte, os.FileInfo, error) {
 	return data, info, nil
 }
 
-// readable returns an error if a folder is not an OCI layout.
 func readable(dir string) error {
 	data, _, err := readRegular(filepath.Join(dir, ocispec.ImageLayoutFile), maxMarkerBytes)
 	if err != nil {
@@ -70,12 +68,11 @@ func readable(dir string) error {
 	return err
 }
 
-// Exists reports whether the blob exists and is complete.
 func (r folderReader) Exists(_ context.Context, d ocispec.Descriptor) (bool, error) {
 	return r.index.blobs.has(d)
 }
 
-// Resolve finds a tag of the repository, or a digest that the index lists.
+// Resolve finds a tag of the repository, or a digest in the index.
 func (r folderReader) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	name := layoutReference(r.name, reference)
 	d, found, err := r.index.resolve(name, reference)
@@ -85,7 +82,6 @@ func (r folderReader) Resolve(_ context.Context, reference string) (ocispec.Desc
 	return d, err
 }
 
-// Tags lists the tags of the repository in one call of fn.
 func (r folderReader) Tags(_ context.Context, _ string, fn func(tags []string) error) error {
 	all, err := r.index.manifests()
 	if err != nil {

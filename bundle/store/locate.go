@@ -8,9 +8,8 @@ import (
 	"oras.land/oras-go/v2"
 )
 
-// Locate opens a repository for reading by its name in bundle.Content: "./NAME" is a repository of the store. Any other
-// name is the full name of a registry's repository. If mirror is not nil, it returns the name from which that
-// repository is read. If s is nil, "./NAME" is an error.
+// Locate opens a repository for reading by its name in bundle.Content: "./NAME" is a repository of the store s, and any
+// other name is a repository of a registry. mirror, which can be nil, maps such a name to its mirror.
 func Locate(
 	ctx context.Context, s Store, registries *Registries, name string, mirror func(string) string,
 ) (oras.ReadOnlyTarget, error) {

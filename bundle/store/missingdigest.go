@@ -14,8 +14,7 @@ import (
 
 const headerDigest = "Docker-Content-Digest"
 
-// missingDigest reports whether a successful response for a manifest has no digest or no length. The distribution
-// specification only recommends the digest header, and some proxies drop the digest and the length.
+// The distribution specification only recommends the digest header, and some proxies drop the digest and the length.
 func missingDigest(request *http.Request, response *http.Response) bool {
 	_, reference, isManifest := strings.Cut(request.URL.Path, "/manifests/")
 	if !isManifest || response.StatusCode != http.StatusOK {
@@ -31,9 +30,8 @@ func missingDigest(request *http.Request, response *http.Response) bool {
 	return false
 }
 
-// withDigest adds the digest and length to a response, computed from the manifest's bytes. For a HEAD request, it sends
-// an additional GET request to read these bytes. If the manifest is too large, the response stays unchanged and the
-// caller fails.
+// withDigest computes the digest and length from the manifest's bytes. For a HEAD request, it sends an additional GET
+// request.
 func (c client) withDigest(request *http.Request, response *http.Response) (*http.Response, error) {
 	whole := response
 	if request.Method == http.MethodHead {

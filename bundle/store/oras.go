@@ -15,14 +15,13 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// Repositories implement the interfaces of oras, so oras can copy between all stores. These aliases keep the users of
-// this package independent of oras.
+// These aliases keep the users of this package independent of oras.
 type (
 	// Reader is a repository that can be read.
 	Reader = oras.ReadOnlyTarget
 	// ReadWriter is a repository that can be read and written.
 	ReadWriter = oras.Target
-	// Fetcher reads blobs and manifests by their descriptors.
+	// Fetcher reads blobs and manifests by descriptor.
 	Fetcher = content.Fetcher
 	// FetcherFunc is a function that implements Fetcher.
 	FetcherFunc = content.FetcherFunc
@@ -41,8 +40,7 @@ func PushStream(ctx context.Context, to ReadWriter, d ocispec.Descriptor, body i
 	return nil
 }
 
-// StatusOf returns the HTTP status behind an error of a registry. It returns 401 for an error about missing
-// credentials.
+// StatusOf returns the HTTP status of a registry's error. It returns 401 for missing credentials.
 func StatusOf(err error) (status int, ok bool) {
 	var response *errcode.ErrorResponse
 	switch {
@@ -58,7 +56,7 @@ func StatusOf(err error) (status int, ok bool) {
 	return 0, false
 }
 
-// HostOf returns the host of the registry behind an error, or an empty string if it is not known.
+// HostOf returns the registry host of an error, or "" if unknown.
 func HostOf(err error) string {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) && response.URL != nil {

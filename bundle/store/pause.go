@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// maxPatience is the longest pause that a request of a client with retries waits for.
+	// maxPatience limits the pause that a client with retries waits for.
 	maxPatience = 20 * time.Second
-	// maxPause limits a pause. A proxy that asks for a year must not stop a fleet for that long.
+	// maxPause limits a pause, so one wrong Retry-After header cannot stop a fleet.
 	maxPause = 15 * time.Minute
-	// maxPauses limits how many pauses are remembered, because components can name any number of hosts.
+	// Components can name any number of hosts.
 	maxPauses = 1_000
 )
 
-// retryPolicy repeats requests whose bodies can be sent again. pauses waits for longer Retry-After times.
+// retryPolicy retries requests with repeatable bodies. pauses handles longer Retry-After times.
 var retryPolicy = &retry.GenericPolicy{
 	Retryable: func(response *http.Response, err error) (bool, error) {
 		if errors.As(err, new(*PausedError)) {
@@ -33,10 +33,9 @@ var retryPolicy = &retry.GenericPolicy{
 	Backoff: retry.DefaultBackoff, MinWait: 200 * time.Millisecond, MaxWait: 3 * time.Second, MaxRetry: 5,
 }
 
-// PausedError means that a request was not sent, because the registry asked its clients to wait.
+// PausedError means that a request was not sent because the registry's Retry-After time has not passed.
 type PausedError struct {
-	// Host is the registry that asked for the pause, and Status is the HTTP status of its response. Until is the end of
-	// the pause.
+	// Host is the registry, and Status is the HTTP status of its response. Until is the end of the pause.
 	Host   string
 	Status int
 	Until  time.Time
@@ -47,12 +46,11 @@ func (e *PausedError) Error() string {
 		http.StatusText(e.Status), e.Until.UTC().Format(time.RFC3339))
 }
 
-// pauses follows the Retry-After header of responses 429 and 503 for all requests of one client: until that time, it
-// sends no request of the same kind to the same host. Reads and writes have separate pauses, because registries limit
-// them separately, and because a full disk must not stop the reading of bundles.
+// pauses follows the Retry-After header of responses 429 and 503 for all requests of one client. Reads and writes have
+// separate pauses, because registries limit them separately.
 type pauses struct {
 	http.RoundTripper
-	// patience is the longest time that a request waits for the end of a pause. A longer pause causes a *PausedError.
+	// patience is the longest pause that a request waits for. A longer pause causes a *PausedError.
 	patience time.Duration
 	now      func() time.Time
 
@@ -69,7 +67,7 @@ func newPauses(base http.RoundTripper) *pauses {
 	return &pauses{RoundTripper: base, now: time.Now, until: map[pauseKey]*PausedError{}}
 }
 
-// RoundTrip waits for the end of a pause, sends the request, and records the pause that the response asks for.
+// RoundTrip waits for the end of a pause, sends the request, and records a pause from the response.
 func (p *pauses) RoundTrip(request *http.Request) (*http.Response, error) {
 	key := pauseKey{request.URL.Host, request.Method != http.MethodGet && request.Method != http.MethodHead}
 	if err := p.wait(request.Context(), key); err != nil {
@@ -109,7 +107,6 @@ func (p *pauses) wait(ctx context.Context, key pauseKey) error {
 	}
 }
 
-// record stores the pause that a response asks for.
 func (p *pauses) record(key pauseKey, response *http.Response) {
 	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
 		return
@@ -127,7 +124,7 @@ func (p *pauses) record(key pauseKey, response *http.Response) {
 	p.until[key] = &PausedError{Host: key.host, Status: response.StatusCode, Until: now.Add(min(pause, maxPause))}
 }
 
-// retryAfter reads the header's seconds or date; it returns 0 for any other text.
+// retryAfter parses the header's seconds or date. It returns 0 for any other text.
 //
 // Source: RFC 9110, section 10.2.3.
 func retryAfter(text string, now time.Time) time.Duration {
@@ -140,8 +137,8 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// Repeat calls a transfer again if the registry asked for a pause during an upload whose body cannot be sent a second
-// time. The transfer must skip finished parts. The requests of the next call wait for the end of the pause.
+// Repeat retries a transfer after a pause that the registry requested during an upload. The transfer must skip finished
+// parts.
 func Repeat(transfer func() error) error {
 	const attempts = 4
 	var err error

@@ -9,13 +9,12 @@ import (
 	"strings"
 )
 
-// maxRedirects limits the redirects of one request. One redirect leads to the blob storage, and two more are tolerated.
+// maxRedirects limits the redirects of one request.
 const maxRedirects = 3
 
-// RedirectError is a refused redirect of a registry. Unavailable returns false for it, because the registry still
-// works.
+// RedirectError is a refused redirect of a registry.
 type RedirectError struct {
-	// From is the registry, or empty if it is not known; To is the target of the redirect.
+	// From is the registry, or empty if unknown. To is the target of the redirect.
 	From, To string
 	// Detail is the reason for the refusal.
 	Detail string
@@ -28,9 +27,8 @@ func (e *RedirectError) Error() string {
 	return fmt.Sprintf("redirect from %s to %s refused: %s", e.From, e.To, e.Detail)
 }
 
-// checkRedirect returns an error unless a redirect leads to the registry's own host, or to a host that the operator
-// allowed for blobs. Otherwise, the owner of a registry could make every runtime send requests to any address in its
-// network.
+// checkRedirect allows redirects to the registry's own host and to the configured blob hosts. Otherwise, a registry
+// could make every runtime send requests to internal addresses.
 func checkRedirect(next *url.URL, first *url.URL, hops int, blobHosts []string) error {
 	refuse := func(format string, args ...any) error {
 		return &RedirectError{From: first.Host, To: next.Host, Detail: fmt.Sprintf(format, args...)}
@@ -50,7 +48,6 @@ func checkRedirect(next *url.URL, first *url.URL, hops int, blobHosts []string) 
 	return nil
 }
 
-// checkRedirects returns checkRedirect as the CheckRedirect function of an http.Client.
 func checkRedirects(blobHosts []string) func(*http.Request, []*http.Request) error {
 	return func(next *http.Request, via []*http.Request) error {
 		for _, before := range via {
@@ -62,9 +59,8 @@ func checkRedirects(blobHosts []string) func(*http.Request, []*http.Request) err
 	}
 }
 
-// SameHostRedirects is the redirect rule for clients with one configured address, such as a Git server: they follow
-// redirects to the same host only, and never from https to http. The error is a *RedirectError. Use it as
-// CheckRedirect of an http.Client.
+// SameHostRedirects allows redirects to the same host only, and never from https to http. Use it as CheckRedirect of an
+// http.Client. The error is a *RedirectError.
 func SameHostRedirects(next *http.Request, via []*http.Request) error {
 	err := checkRedirects(nil)(next, via)
 	var refused *RedirectError
@@ -74,14 +70,12 @@ func SameHostRedirects(next *http.Request, via []*http.Request) error {
 	return err
 }
 
-// sameHost reports whether two URLs refer to the same server. The default ports of http and https belong to the same
-// server.
 func sameHost(a, b *url.URL) bool {
 	return strings.EqualFold(canonicalHost(a.Hostname()), canonicalHost(b.Hostname())) &&
 		(port(a) == port(b) || isDefaultPort(a) && isDefaultPort(b))
 }
 
-// namesHost reports whether a URL's host is in a list. A name without a port matches the scheme's default port.
+// A name without a port matches the scheme's default port.
 func namesHost(named []string, at *url.URL) bool {
 	for _, name := range named {
 		host, wanted := splitHost(name)
@@ -111,7 +105,7 @@ func defaultPort(scheme string) string {
 	return "80"
 }
 
-// bareHost returns the host in the form of --blob-host.
+// bareHost returns the host in the form of the flag --blob-host.
 func bareHost(u *url.URL) string {
 	if isDefaultPort(u) {
 		return strings.TrimSuffix(u.Host, ":"+u.Port())

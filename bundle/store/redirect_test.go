@@ -143,7 +143,6 @@ func TestCheckBlobHostRefusesInvalidHosts(t *testing.T) {
 	}
 }
 
-// leading starts a registry that redirects every request to one URL.
 func leading(t *testing.T, serve func(http.Handler) *httptest.Server, to func() string) *httptest.Server {
 	t.Helper()
 	server := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -168,7 +167,6 @@ func at(t *testing.T, address string) func(http.Handler) *httptest.Server {
 	}
 }
 
-// privateAddress returns a private address of this machine, or skips the test.
 func privateAddress(t *testing.T) string {
 	addresses, err := net.InterfaceAddrs()
 	must(t, err)
@@ -266,7 +264,6 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 	}
 }
 
-// TestRegistryOfAComponentIsUntrusted connects, because the address of a public name is only known at connection time.
 func TestRegistryOfAComponentIsUntrusted(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)

@@ -19,31 +19,29 @@ import (
 
 // Access configures the access to registries.
 type Access struct {
-	// DockerConfig is the content of a docker config.json with credentials, or is empty.
+	// DockerConfig is the content of a docker config.json, or empty.
 	DockerConfig []byte
 	// CA is a PEM bundle of certificate authorities in addition to the system's.
 	CA []byte
-	// PlainHTTP uses HTTP for every registry. Loopback addresses use HTTP in any case, as with docker, unless CA is set.
+	// PlainHTTP uses HTTP for every registry. Without a CA, loopback addresses always use HTTP, as with docker.
 	PlainHTTP bool
-	// RequestTimeout limits one request with its body; 0 means DefaultRequestTimeout.
+	// RequestTimeout limits one request with its body. It defaults to DefaultRequestTimeout.
 	RequestTimeout time.Duration
-	// NoRetry fails at the first error, for callers with their own backoff.
+	// NoRetry disables retries, for callers with their own backoff.
 	NoRetry bool
-	// BlobHosts are hosts, HOST or HOST:PORT, that registries can redirect to in addition to their own host. See
-	// checkRedirect.
+	// BlobHosts are additional hosts, HOST or HOST:PORT, to which registries can redirect.
 	BlobHosts []string
-	// Observe wraps the transport, for example to count requests. It can be nil.
+	// Observe wraps the transport, for example to count requests, or is nil.
 	Observe func(http.RoundTripper) http.RoundTripper
-	// Renew returns the current DockerConfig and CA, which can change while the program runs. The other fields of its
-	// result have no effect. Nil means that they do not change.
+	// Renew returns the current DockerConfig and CA, or is nil if they do not change. Other fields of its result have
+	// no effect.
 	Renew func() (Access, error)
 }
 
-// DefaultRequestTimeout limits one request to a registry, including its body. It is enough for 32 MiB at 0.5 MiB per
-// second.
+// DefaultRequestTimeout limits one request to a registry, including its body.
 const DefaultRequestTimeout = time.Minute
 
-// Registries opens OCI repositories by their full name, with one HTTP client and one credential cache for all.
+// Registries opens OCI repositories by their full name. All repositories share an HTTP client and a credential cache.
 type Registries struct {
 	client    *auth.Client
 	egress    *egress
@@ -52,7 +50,7 @@ type Registries struct {
 	renewal   renewal
 }
 
-// NewRegistries prepares access. It does no I/O.
+// NewRegistries returns Registries with this access. It does no I/O.
 func NewRegistries(access Access) (*Registries, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 64
@@ -105,8 +103,8 @@ func (r *Registries) Repository(name string) (*remote.Repository, error) {
 	return r.repository(name, true)
 }
 
-// Foreign opens a repository whose name comes from fetched data, not from an operator. The name must not resolve to a
-// loopback or link-local address.
+// Foreign opens a repository whose name an operator did not configure. The name must not resolve to a loopback or
+// link-local address.
 func (r *Registries) Foreign(name string) (*remote.Repository, error) {
 	return r.repository(name, false)
 }
@@ -138,14 +136,13 @@ func isLoopback(hostPort string) bool {
 // Registry stores repositories below a prefix of a registry.
 type Registry struct {
 	registries *Registries
-	// prefix is the host and path of the store.
-	prefix string
+	prefix     string
 }
 
 // String returns HOST/PATH.
 func (r *Registry) String() string { return r.prefix }
 
-// Name returns the repository's full name: HOST/PATH/repository.
+// Name returns HOST/PATH/REPOSITORY.
 func (r *Registry) Name(repository string) string { return r.prefix + "/" + repository }
 
 // Holds reports whether a repository is in the same registry, even outside the prefix.

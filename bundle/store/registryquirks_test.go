@@ -15,7 +15,7 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage driver
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/sirupsen/logrus"
 	"oras.land/oras-go/v2"
@@ -24,8 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// quirkyRegistry starts a registry. Each request passes through the quirk, which can respond in the registry's place
-// (true) or wrap the response.
+// quirk can respond in the registry's place (true) or wrap the response.
 func quirkyRegistry(t *testing.T, quirk func(http.ResponseWriter, *http.Request) (http.ResponseWriter, bool)) string {
 	t.Helper()
 	logrus.SetOutput(io.Discard)
@@ -58,7 +57,6 @@ func quirkyStore(t *testing.T, host string, access Access) Store {
 	return place
 }
 
-// publishAndRead publishes a bundle and reads it back.
 func publishAndRead(t *testing.T, place Store) error {
 	t.Helper()
 	ctx, signer, documents := t.Context(), trusttest.NewSigner(t), storedDocuments(t)
@@ -128,7 +126,6 @@ func TestErrorContainsRefusedMountAndUpload(t *testing.T) {
 	}
 }
 
-// withoutHeaders drops headers of a response.
 type withoutHeaders struct {
 	http.ResponseWriter
 	drop []string
@@ -184,7 +181,7 @@ func TestRetryAfterIsFollowedOnEveryRequest(t *testing.T) {
 	if err := publishAndRead(t, place); err != nil {
 		t.Fatal(err)
 	}
-	// An upload from a stream cannot send its body again, so the transfer is repeated.
+	// An upload from a stream cannot send its body again.
 	seen[blobPut].Store(false)
 	blob := bundle.NewBlob("application/x-tar", []byte("content"))
 	repository, err := place.Repository(t.Context(), bundle.ContentRepository)
@@ -212,7 +209,7 @@ func TestRetryAfterIsFollowedOnEveryRequest(t *testing.T) {
 	}
 }
 
-// unseekable hides that a body is in memory, so it cannot be sent again.
+// unseekable hides that a body is in memory, so a client cannot send the body again.
 type unseekable struct{ ReadWriter }
 
 func (u unseekable) Fetch(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {

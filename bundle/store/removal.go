@@ -11,9 +11,8 @@ import (
 	"oras.land/oras-go/v2/content"
 )
 
-// Repositories lists the repositories below the prefix of a store. It returns an error if the registry forbids this or
-// returns no such repository, as many registries do. Some registries omit repositories that the client cannot read, so
-// the caller must check that the list contains all known repositories.
+// Repositories returns the repositories below the prefix of a store. It returns an error if the list is forbidden or
+// empty. Some registries omit repositories, so the caller must check that the list contains all known repositories.
 func Repositories(ctx context.Context, s Store) ([]string, error) {
 	r, ok := s.(*Registry)
 	if !ok {
@@ -41,8 +40,7 @@ func Repositories(ctx context.Context, s Store) ([]string, error) {
 	return below, err
 }
 
-// Remove deletes a manifest with all its tags. A missing manifest is not an error. The registry's garbage collector
-// deletes the blobs.
+// Remove deletes a manifest with all its tags. A missing manifest is not an error.
 func Remove(ctx context.Context, from ReadWriter, d ocispec.Descriptor) error {
 	deleter, ok := from.(content.Deleter)
 	if !ok {

@@ -15,22 +15,21 @@ import (
 // renewEvery is the minimum time between two calls of Access.Renew.
 const renewEvery = 30 * time.Second
 
-// renewal is the part of the access to registries that changes while a program runs.
+// renewal is the part of the registry access that can change while a program runs.
 type renewal struct {
 	mu sync.Mutex // guards the fields below
-	// access has the DockerConfig and CA in use, and next is the time of the next renewal.
+	// access has the current DockerConfig and CA. next is the time of the next renewal.
 	access Access
 	next   time.Time
-	// stored returns the credentials of the DockerConfig, or is nil if no DockerConfig is configured.
+	// stored returns the credentials of the DockerConfig, or is nil.
 	stored auth.CredentialFunc
-	// announced are CA certificates in PEM that are trusted in addition to the CA of access.
+	// announced are additional trusted CA certificates in PEM.
 	announced []byte
 	// lenders maps hosts without credentials to the hosts whose credentials they use.
 	lenders map[string]string
 }
 
-// certPool returns the certificate authorities of the system and of PEM bundles, or nil if only the authorities of the
-// system are trusted.
+// certPool returns nil if only the system's authorities are trusted.
 func certPool(own, announced []byte) (*x509.CertPool, error) {
 	if len(own) == 0 && len(announced) == 0 {
 		return nil, nil
@@ -48,8 +47,8 @@ func certPool(own, announced []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// renew reads credentials and CA certificates again if renewEvery has passed since the last time. If they cannot be
-// read or are invalid, the previous ones stay in use, because a file can be incomplete while it is written.
+// renew reads credentials and CA certificates again after renewEvery. If they are invalid, the previous ones stay in
+// use.
 func (r *Registries) renew(now time.Time) {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
@@ -75,8 +74,8 @@ func (r *Registries) renew(now time.Time) {
 	}
 }
 
-// TrustAlso makes new connections trust the CA certificates of a PEM bundle in addition to the CA of Access. It
-// replaces the certificates of an earlier call; an empty bundle removes them.
+// TrustAlso makes new connections also trust the CA certificates of a PEM bundle. It replaces the certificates of an
+// earlier call.
 func (r *Registries) TrustAlso(announced []byte) error {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
@@ -92,8 +91,8 @@ func (r *Registries) TrustAlso(announced []byte) error {
 	return nil
 }
 
-// Lend makes requests to hosts without credentials use the credentials of the lender. All names are HOST or HOST:PORT.
-// The hosts replace the hosts of an earlier call.
+// Lend makes requests to hosts without credentials use the credentials of another host. It replaces the hosts of an
+// earlier call. All names are HOST or HOST:PORT.
 func (r *Registries) Lend(lender string, hosts ...string) {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
@@ -103,8 +102,7 @@ func (r *Registries) Lend(lender string, hosts ...string) {
 	}
 }
 
-// credential returns the credentials for a host. If none are stored for the host, it returns the credentials of the
-// host's lender. If none are stored for the lender either, it returns auth.EmptyCredential.
+// credential returns the credentials for a host or, if none are stored, the credentials of its lender.
 func (r *Registries) credential(ctx context.Context, host string) (auth.Credential, error) {
 	r.renewal.mu.Lock()
 	stored, lender := r.renewal.stored, r.renewal.lenders[host]

@@ -18,7 +18,6 @@ import (
 	"time"
 )
 
-// newAuthority returns a new CA certificate in PEM.
 func newAuthority(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -35,7 +34,6 @@ func newAuthority(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// tlsRegistry starts an empty registry and returns its host and CA certificate in PEM.
 func tlsRegistry(t *testing.T) (host string, authority []byte) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -45,7 +43,6 @@ func tlsRegistry(t *testing.T) (host string, authority []byte) {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
 
-// trusts reports whether a request reaches the registry.
 func trusts(t *testing.T, registries *Registries, host string) bool {
 	t.Helper()
 	repository, err := registries.Repository(host + "/fleet/content")

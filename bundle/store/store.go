@@ -1,8 +1,7 @@
-// Package store reads and writes the artifacts of package bundle: bundles, reports, roots of trust and module content.
+// Package store reads and writes bundles, reports, roots of trust and module content.
 //
-// A Store contains a fleet's artifacts. Registry, Layout and Memory are interchangeable: the same call has the same
-// effect in each, and every function of this package accepts any Store. The bytes that a store returns are not trusted;
-// package bundle verifies them.
+// A Store contains a fleet's artifacts. Registry, Layout and Memory behave alike. The package does not verify
+// signatures; package bundle does.
 package store
 
 import (
@@ -19,11 +18,11 @@ type Store interface {
 	fmt.Stringer
 	// Name returns the full name of a repository of the store, as in bundle.Content.
 	Name(repository string) string
-	// Holds reports whether a repository, named as in bundle.Content, can be read through the store.
+	// Holds reports whether the store can read a repository that is named as in bundle.Content.
 	Holds(repository string) bool
 	// Repository opens a repository of the store for reading and writing.
 	Repository(ctx context.Context, name string) (ReadWriter, error)
-	// Reading opens a repository of the store for reading, without changes.
+	// Reading opens a repository of the store for reading.
 	Reading(ctx context.Context, name string) (Reader, error)
 }
 
@@ -55,8 +54,7 @@ func Open(location string, registries *Registries) (Store, error) {
 	return &Registry{registries: registries, prefix: prefix}, nil
 }
 
-// looksLikeFolder reports whether a location without a scheme is a path. As in image references, the first part of a
-// registry's location has a dot or a port, or is localhost; a path begins with a slash, a dot or a tilde, or is a plain
+// A registry's host has a dot or a port, or is localhost. A path begins with a slash, a dot or a tilde, or is a plain
 // name.
 func looksLikeFolder(location string) bool {
 	host, _, _ := strings.Cut(location, "/")
@@ -69,7 +67,7 @@ func looksLikeFolder(location string) bool {
 	return host != "localhost" && !strings.ContainsAny(host, ".:[")
 }
 
-// IsLayout reports whether a store is a folder, which only one process at a time can write.
+// IsLayout reports whether a store is a folder.
 func IsLayout(s Store) bool {
 	_, layout := s.(*Layout)
 	return layout

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// CheckStreamURL validates a URL for Stream. Logs contain the URL, so it must not contain secrets.
+// CheckStreamURL validates a URL for Stream. The URL must not contain secrets, because logs contain it.
 func CheckStreamURL(address string) error {
 	parsed, err := url.Parse(address)
 	if err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Hostname() == "" ||
@@ -24,12 +24,11 @@ func CheckStreamURL(address string) error {
 	return nil
 }
 
-// Stream opens a URL of server-sent events until ctx ends. It sends the credentials for the URL's host, over the
-// transport for registries. It does not follow redirects, which could lead the request or its credentials to a host
-// that no operator configured.
+// Stream opens a URL of server-sent events until ctx ends. It sends the credentials for the URL's host, and does not
+// follow redirects.
 func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser, error) {
 	if err := CheckStreamURL(address); err != nil {
-		return nil, fmt.Errorf("URL of notifications: %w", err) // omit the URL, which can contain credentials
+		return nil, fmt.Errorf("URL of notifications: %w", err) // the URL can contain credentials
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

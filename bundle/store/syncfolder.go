@@ -6,8 +6,7 @@ import (
 	"syscall"
 )
 
-// SyncFolder syncs the names in a folder to disk if its file system supports it. Some file systems, such as 9p and
-// vboxsf, do not. Then only the guarantees of the file system apply.
+// SyncFolder syncs the names in a folder to disk, if its file system supports it.
 func SyncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {

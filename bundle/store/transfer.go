@@ -21,9 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Fetch reads the manifest of a tag or digest, in one request if the store is a registry. The error wraps ErrNotFound
-// if the manifest does not exist. For a manifest of more than MaxManifestBytes, the error is a *refusal.Error and only
-// the descriptor is returned.
+// Fetch reads the manifest of a tag or digest. The error wraps ErrNotFound if the manifest does not exist. If the
+// manifest is too large, the error is a *refusal.Error and only the descriptor is returned.
 func Fetch(ctx context.Context, from oras.ReadOnlyTarget, reference string) (bundle.Fetched, error) {
 	desc, body, err := open(ctx, from, reference)
 	if err != nil {
@@ -54,8 +53,7 @@ func open(ctx context.Context, from oras.ReadOnlyTarget, reference string) (ocis
 	return desc, body, err
 }
 
-// Head returns the digest of a tag without fetching the manifest. The error wraps ErrNotFound if the tag does not
-// exist.
+// Head returns the digest of a tag. The error wraps ErrNotFound if the tag does not exist.
 func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (digest.Digest, error) {
 	desc, err := from.Resolve(ctx, reference)
 	if err != nil {
@@ -64,8 +62,7 @@ func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (dige
 	return desc.Digest, nil
 }
 
-// FetchBlob reads one blob and checks its size and digest. A mismatch is a *refusal.Error, because the blob does not
-// match the signed digest.
+// FetchBlob reads one blob and checks its size and digest. A mismatch is a *refusal.Error.
 func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	if desc.Size < 0 || desc.Size > limit {
 		return nil, refusal.New(refusal.TooLarge, "blob %s has %d bytes, must be at most %d", desc.Digest, desc.Size,
@@ -113,8 +110,7 @@ func PushBlob(ctx context.Context, to content.Pusher, blob bundle.Blob) error {
 	return nil
 }
 
-// PushManifest writes a manifest and its tag, in one request if the store is a registry. The blobs must already exist,
-// because readers see the new artifact immediately.
+// PushManifest writes a manifest and its tag. The manifest's blobs must already exist.
 func PushManifest(ctx context.Context, to oras.Target, manifest bundle.Blob, tag string) error {
 	if r, ok := to.(registry.ReferencePusher); ok {
 		if err := r.PushReference(ctx, manifest.Descriptor, bytes.NewReader(manifest.Bytes), tag); err != nil {
@@ -132,13 +128,13 @@ func PushManifest(ctx context.Context, to oras.Target, manifest bundle.Blob, tag
 }
 
 // ShareDocuments writes the two documents to the documents repository, with a manifest that protects them from garbage
-// collection. Runtimes' repositories mount them from there.
+// collection.
 func ShareDocuments(ctx context.Context, place Store, documents bundle.Documents) error {
 	_, err := EnsureDocuments(ctx, place, documents)
 	return err
 }
 
-// EnsureDocuments is like ShareDocuments. It also reports whether anything was missing.
+// EnsureDocuments is like ShareDocuments, and reports whether a document was missing.
 func EnsureDocuments(ctx context.Context, place Store, documents bundle.Documents) (missing bool, err error) {
 	shared, err := place.Repository(ctx, bundle.DocumentsRepository)
 	if err != nil {
@@ -176,8 +172,7 @@ func EnsureDocuments(ctx context.Context, place Store, documents bundle.Document
 	return true, nil
 }
 
-// ShareBlob writes a blob to the shared repository, with a manifest that protects it from garbage collection. It sends
-// two requests if the blob exists.
+// ShareBlob writes a blob to the content repository, with a manifest that protects it from garbage collection.
 func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
@@ -203,8 +198,7 @@ func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
 	return nil
 }
 
-// ContentHolder returns the manifest that protects a blob of the shared repository, and its tag. Its config is the OCI
-// empty descriptor.
+// ContentHolder returns the manifest that protects a blob from garbage collection, and its tag.
 func ContentHolder(blob ocispec.Descriptor) (bundle.Blob, string, error) {
 	holder, err := bundle.NewManifest(ocispec.Manifest{
 		ArtifactType: bundle.ArtifactTypeContent, Config: ocispec.DescriptorEmptyJSON,
@@ -234,9 +228,8 @@ func pushMissing(ctx context.Context, to oras.Target, blob bundle.Blob) error {
 	return PushBlob(ctx, to, blob)
 }
 
-// PushBundle publishes a composed bundle to a runtime. It mounts missing documents from the documents repository, where
-// ShareDocuments wrote them, and then writes the manifest. present reports whether the runtime's repository is known to
-// have a blob.
+// PushBundle publishes a composed bundle to a runtime. ShareDocuments must have written the documents. present reports
+// whether the runtime's repository is known to have a blob.
 func PushBundle(
 	ctx context.Context, place Store, runtime string, documents bundle.Documents, manifest bundle.Blob,
 	present func(digest.Digest) bool,
@@ -247,7 +240,7 @@ func PushBundle(
 		return err
 	}
 	if r, ok := repository.(*remote.Repository); ok {
-		_ = r.SetReferrersCapability(true) // a bundle has no subject, so oras does not have to decode it
+		_ = r.SetReferrersCapability(true) // a bundle has no subject
 	}
 	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
 		if present(blob.Descriptor.Digest) {
@@ -263,8 +256,8 @@ func PushBundle(
 	return nil
 }
 
-// mount links a blob of the documents repository into another repository. It uploads the blob if the store cannot mount
-// or the registry refuses to.
+// mount links a blob of the documents repository into another repository. If the registry refuses, mount uploads the
+// blob.
 func mount(ctx context.Context, s Store, repository oras.Target, blob bundle.Blob) error {
 	mounter, ok := repository.(registry.Mounter)
 	if !ok {
@@ -286,8 +279,7 @@ func mount(ctx context.Context, s Store, repository oras.Target, blob bundle.Blo
 	return nil
 }
 
-// refusesMount reports whether a registry rejected a mount in a way that does not rule out an upload. Registries that
-// do not support mounts, or deny access to the source repository, respond with various client errors.
+// Registries that do not support mounts, or deny access to the source repository, respond with various client errors.
 func refusesMount(err error) bool {
 	status, answered := StatusOf(err)
 	switch status {

@@ -49,7 +49,7 @@ func TestBundleRoundTripsThroughAnOCILayout(t *testing.T) {
 	if err := ShareDocuments(ctx, place, documents); err != nil {
 		t.Fatal(err)
 	}
-	// Push twice, because an interrupted publisher starts again.
+	// An interrupted publisher pushes again.
 	for range 2 {
 		if err := PushBundle(ctx, place, trusttest.Runtime, documents, manifest, nothingPresent); err != nil {
 			t.Fatal(err)
@@ -264,7 +264,6 @@ func TestFetchBlobRefusesMismatchedContent(t *testing.T) {
 	})
 }
 
-// zeros is an endless reader.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

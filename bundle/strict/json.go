@@ -14,12 +14,11 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// MaxJSONDepth limits the nesting of every JSON document. Kubernetes' deepest schemas have fewer than 40 levels.
+// MaxJSONDepth limits the nesting of every JSON document.
 const MaxJSONDepth = 64
 
-// JSON reads exactly one document, nested at most depth levels deep, into v. Unknown fields, fields in another case and
-// duplicate keys at any depth are errors, so all readers decode the bytes to the same document. encoding/json accepts
-// all three.
+// JSON decodes exactly one document into v. Unknown fields, fields in another case, duplicate keys and deeper nesting
+// are errors, so all readers decode the same content.
 func JSON(data []byte, v any, depth int) error {
 	if err := CheckJSON(data, depth); err != nil {
 		return err
@@ -31,9 +30,7 @@ func JSON(data []byte, v any, depth int) error {
 	return errors.Join(problems...)
 }
 
-// Extended reads like JSON, but skips fields that v does not have, because a later version can have added them. Use it
-// only for authenticated bytes. A field that differs from a field of v only in its case is still an error, because some
-// readers ignore the case.
+// Extended decodes like JSON, but ignores fields that v does not have. Use it only for authenticated bytes.
 func Extended(data []byte, v any, depth int) error {
 	if err := CheckJSON(data, depth); err != nil {
 		return err
@@ -42,7 +39,7 @@ func Extended(data []byte, v any, depth int) error {
 	if err != nil || len(problems) == 0 {
 		return err
 	}
-	// CheckJSON has refused duplicate keys, so all problems are unknown fields.
+	// CheckJSON has refused duplicate keys, so all remaining problems are unknown fields.
 	var document any
 	if err := json.Unmarshal(data, &document); err != nil {
 		return err
@@ -50,14 +47,13 @@ func Extended(data []byte, v any, depth int) error {
 	return checkCase(document, reflect.TypeOf(v))
 }
 
-// checkCase returns an error for a field of a document whose name differs from a field of its type only in upper and
-// lower case. encoding/json, for example, would read it as that field.
+// encoding/json ignores the case of field names.
 func checkCase(document any, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if reflect.PointerTo(t).Implements(unmarshaler) {
-		return nil // the type has its own decoder
+		return nil
 	}
 	switch object := document.(type) {
 	case []any:
@@ -104,7 +100,6 @@ func checkKeys(object map[string]any, t reflect.Type) error {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// jsonFields returns the types of a struct's fields, including fields of embedded structs, by JSON name.
 func jsonFields(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for i := range t.NumField() {
@@ -120,11 +115,10 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// CheckJSON limits the depth of one document and refuses duplicate keys everywhere. This includes raw messages, which
-// the struct decoder does not inspect.
+// CheckJSON limits the depth of one document and refuses duplicate keys, even in raw messages.
 func CheckJSON(data []byte, depth int) error {
 	type level struct {
-		keys     map[string]bool // keys of an object; nil for an array
+		keys     map[string]bool // nil for an array
 		wantsKey bool
 	}
 	var levels []level

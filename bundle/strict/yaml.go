@@ -1,7 +1,5 @@
-// Package strict refuses dangerous or ambiguous YAML and JSON before any other code interprets it.
-//
-// It takes bytes and returns an error or the parsed document. It never expands aliases, which can turn a kilobyte into
-// gigabytes. Aliases are refused, or counted as if they were written out (Limits.ExpandedBytes).
+// Package strict refuses dangerous or ambiguous YAML and JSON. It never expands aliases, which can turn a kilobyte into
+// gigabytes.
 package strict
 
 import (
@@ -17,15 +15,14 @@ import (
 
 // Limits restrict a YAML stream. A zero field selects the default.
 type Limits struct {
-	// Depth limits the nesting of collections (default 64). Kubernetes' deepest schemas have fewer than 40 levels.
+	// Depth limits the nesting of collections (default 64).
 	Depth int
-	// Nodes limits the values in one document (default 200,000). An object of 1 MiB has far fewer.
+	// Nodes limits the values in one document (default 200,000).
 	Nodes int
-	// Documents limits the number of documents (default 2,000, the limit of objects in a module).
+	// Documents limits the number of documents (default 2,000).
 	Documents int
-	// ExpandedBytes allows anchors, aliases and merge keys, and limits the size of all scalars in a document with
-	// aliases written out. Nodes and Depth then also apply to the written-out document. 0 refuses anchors, aliases and
-	// merge keys.
+	// ExpandedBytes limits the size of a document's scalars with expanded aliases. 0 refuses anchors, aliases and merge
+	// keys.
 	ExpandedBytes int
 }
 
@@ -42,10 +39,8 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// Documents checks every document of a YAML stream and returns the documents as trees. It refuses tags other than
-// YAML's own for a kind of value, duplicate keys, and depth, values or documents beyond the limits. It also refuses
-// anchors, aliases and merge keys, unless the limits allow them. Empty documents are skipped. Errors name the document
-// and line.
+// Documents parses a YAML stream. It refuses duplicate keys, unusual tags and content beyond the limits, and skips
+// empty documents. Errors name the document and line.
 func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 	limits = limits.orDefaults()
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -69,7 +64,7 @@ func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 		if err := w.node(document.Content[0], 1); err != nil {
 			return nil, fmt.Errorf("document %d: %w", i, err)
 		}
-		// The document was checked before it is skipped, because any object can have the tag null.
+		// Any object can have the tag null, so it is skipped only after the check.
 		if document.Content[0].Tag != "!!null" {
 			documents = append(documents, document.Content[0])
 		}
@@ -82,9 +77,7 @@ func YAML(data []byte, limits Limits) error {
 	return err
 }
 
-// tags are the implicit tags of YAML. Other tags are refused, because YAML readers interpret them differently. Only
-// some readers decode !!binary. The tags !!set and !!null can change the meaning of a mapping, and !!merge inserts
-// another node.
+// Other tags are refused, because YAML readers interpret them differently.
 var tags = map[yaml.Kind][]string{
 	yaml.ScalarNode:   {"!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp"},
 	yaml.SequenceNode: {"!!seq"},
@@ -104,7 +97,7 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 			return fmt.Errorf("line %d: more than %d bytes after expanding aliases", n.Line, w.limits.ExpandedBytes)
 		}
 		if n.Kind == yaml.AliasNode && w.nodes <= w.limits.Nodes {
-			return w.node(n.Alias, depth) // a cycle ends at the limit of nodes or depth
+			return w.node(n.Alias, depth) // the limit of nodes or depth ends a cycle
 		}
 	}
 	switch {
@@ -133,7 +126,7 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// keys checks the keys of a mapping, and the values of its merge keys.
+// keys checks the keys of a mapping and the values of its merge keys.
 func (w *walk) keys(n *yaml.Node) error {
 	seen := make(map[string]bool, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -166,7 +159,6 @@ func Merges(n *yaml.Node) bool {
 	return false
 }
 
-// mergeable checks the value of a merge key: a mapping, or a list of mappings.
 func mergeable(n *yaml.Node, list bool) error {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias

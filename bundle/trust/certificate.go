@@ -17,14 +17,12 @@ import (
 )
 
 const (
-	pemCertificate = "CERTIFICATE"
-	pemRequest     = "CERTIFICATE REQUEST"
-	// maxCertificateBytes limits a certificate or request in PEM. The agents' certificates have about 800 bytes.
+	pemCertificate      = "CERTIFICATE"
+	pemRequest          = "CERTIFICATE REQUEST"
 	maxCertificateBytes = 8 << 10
 )
 
-// NewCertificateRequest returns a PKCS #10 request in PEM, which proves possession of the key. The request has no
-// subject, because the publisher ignores requested names.
+// NewCertificateRequest returns a PKCS #10 request in PEM without a subject.
 func NewCertificateRequest(signer Signer) (string, error) {
 	key, err := cryptoSigner(signer)
 	if err != nil {
@@ -37,7 +35,6 @@ func NewCertificateRequest(signer Signer) (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemRequest, Bytes: der})), nil
 }
 
-// cryptoSigner returns the signer as a crypto.Signer.
 func cryptoSigner(signer Signer) (crypto.Signer, error) {
 	switch s := signer.(type) {
 	case crypto.Signer:
@@ -51,7 +48,7 @@ func cryptoSigner(signer Signer) (crypto.Signer, error) {
 	return nil, fmt.Errorf("a key of type %T cannot sign certificates", signer)
 }
 
-// Requested returns the public key of a certificate request after verifying the request's signature.
+// Requested verifies a certificate request's signature and returns its public key.
 func Requested(request string) (crypto.PublicKey, error) {
 	der, err := onePEM(request, pemRequest)
 	if err != nil {
@@ -83,8 +80,8 @@ func onePEM(text, kind string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// IssueCertificate returns a certificate in PEM that binds a key to a runtime of a Kyma. The caller must take runtime
-// and Kyma from its own records. The Kyma is part of the subject, which agents of earlier versions ignore.
+// IssueCertificate returns a certificate in PEM that binds a key to a runtime of a Kyma. The caller must not take the
+// runtime or Kyma from the request.
 func IssueCertificate(
 	enroll Signer, fleet, runtime string, kyma Kyma, key crypto.PublicKey, from, until time.Time,
 ) (string, error) {
@@ -114,8 +111,8 @@ func IssueCertificate(
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der})), nil
 }
 
-// subjectOf returns the subject for a runtime and its Kyma. The common name is the runtime ID. The organization is the
-// Kyma's namespace, the organizational unit is its name, and the serial number is its UID.
+// The common name is the runtime ID. The organization is the Kyma's namespace, the organizational unit is its name, and
+// the serial number is its UID.
 func subjectOf(runtime string, kyma Kyma) pkix.Name {
 	subject := pkix.Name{CommonName: runtime, SerialNumber: kyma.UID}
 	if kyma.Name != "" {
@@ -124,7 +121,7 @@ func subjectOf(runtime string, kyma Kyma) pkix.Name {
 	return subject
 }
 
-// kymaOf returns the Kyma in a certificate's subject, or zero if the subject contains no Kyma.
+// kymaOf returns the Kyma in a certificate's subject, or zero.
 func kymaOf(subject pkix.Name) Kyma {
 	if len(subject.Organization) != 1 || len(subject.OrganizationalUnit) != 1 {
 		return Kyma{}
@@ -146,7 +143,7 @@ func runtimeURI(fleet, runtime string) (*url.URL, error) {
 // Certificate is a verified certificate of an agent.
 type Certificate struct {
 	Key crypto.PublicKey
-	// Kyma is the Kyma of the runtime at the time of issue, zero for a certificate from before 0.1.0.
+	// Kyma is the Kyma of the runtime, or zero for a certificate from before 0.1.0.
 	Kyma             Kyma
 	Thumbprint       string
 	NotBefore        time.Time
@@ -154,10 +151,11 @@ type Certificate struct {
 	IssuerThumbprint string
 }
 
-// RenewAt returns the time when a third of the certificate's validity period has passed.
+// RenewAt returns the time after a third of the certificate's validity period.
 func (c Certificate) RenewAt() time.Time { return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) / 3) }
 
-// Covers reports whether a time is within the certificate's validity period, extended by MaxClockSkew at its start.
+// Covers reports whether the certificate is valid at this time. It tolerates MaxClockSkew at the start of the validity
+// period.
 func (c Certificate) Covers(now time.Time) bool {
 	return !now.Before(c.NotBefore.Add(-MaxClockSkew)) && now.Before(c.NotAfter)
 }
@@ -176,7 +174,7 @@ func CertificateValidity(text string) (from, until time.Time, err error) {
 }
 
 // CheckCertificate verifies that an enrollment key of the root issued a certificate for this runtime, and returns the
-// certificate. Runtime names must match exactly: a certificate for "a1" is not valid for "a".
+// certificate.
 func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate, error) {
 	der, err := onePEM(text, pemCertificate)
 	if err != nil {

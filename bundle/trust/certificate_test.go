@@ -19,7 +19,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// enrolled returns a root with an enrollment key, and this key.
 func enrolled(t testing.TB, fleet string) (trust.Root, trust.Signer) {
 	t.Helper()
 	m := trusttest.NewMaker(t)
@@ -194,7 +193,6 @@ func TestCertificateIdentifiesARuntimeAfterDataLoss(t *testing.T) {
 	trusttest.WantReason(t, err, refusal.Revoked)
 }
 
-// FuzzCertificates parses untrusted certificates and certificate requests.
 func FuzzCertificates(f *testing.F) {
 	root, enroll := enrolled(f, "fleet-a")
 	agent := trusttest.NewSigner(f)

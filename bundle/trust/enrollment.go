@@ -13,23 +13,20 @@ import (
 	"time"
 )
 
-// TokenSecret is the control plane's secret that enrollment tokens are derived from. No token is stored.
+// TokenSecret is the control plane's secret from which it derives enrollment tokens.
 type TokenSecret []byte
 
-// TokenSecrets are a fleet's secrets, the newest first. New tokens are derived from the newest. Tokens of older secrets
-// stay valid, so a secret can be replaced while its tokens are in use.
+// TokenSecrets are a fleet's secrets, newest first. Tokens of all secrets are valid.
 type TokenSecrets []TokenSecret
 
-// errNoTokenSecret means that the key folder contains no token secret.
 var errNoTokenSecret = errors.New("the token secret is missing")
 
-// Issue derives a token from the newest secret. Like a token of a version before 0.1.0, the token does not identify a
-// Kyma.
+// Issue derives a token from the newest secret. The token does not identify a Kyma.
 func (s TokenSecrets) Issue(runtime string, expires time.Time) (Token, error) {
 	return s.IssueFor(Kyma{}, runtime, expires)
 }
 
-// IssueFor derives a token from the newest secret. The token can enroll a key of the runtime with this Kyma only.
+// IssueFor derives a token from the newest secret. The token is valid for the runtime of this Kyma only.
 func (s TokenSecrets) IssueFor(kyma Kyma, runtime string, expires time.Time) (Token, error) {
 	if len(s) == 0 {
 		return Token{}, errNoTokenSecret
@@ -37,10 +34,9 @@ func (s TokenSecrets) IssueFor(kyma Kyma, runtime string, expires time.Time) (To
 	return s[0].IssueFor(kyma, runtime, expires)
 }
 
-// Check returns nil if the enrollment was made with a valid token of the runtime for this Kyma, from any of the
-// secrets. A token with a UID is valid only for the Kyma object with this UID. A token without a UID is valid for every
-// Kyma of that name. A token without a Kyma is valid only if the Kyma has the name of the runtime: any other Kyma could
-// claim the runtime with a label.
+// Check returns nil if the enrollment has a valid token of the runtime for this Kyma, from any of the secrets. A token
+// with a UID is valid only for the Kyma with this UID. A token without a Kyma is valid only if the Kyma has the name of
+// the runtime.
 func (s TokenSecrets) Check(kyma Kyma, runtime string, e Enrollment, now time.Time) error {
 	named := []Kyma{kyma, {Namespace: kyma.Namespace, Name: kyma.Name}}
 	if kyma.Namespace == "" { // a Kyma in a file can omit the namespace
@@ -60,11 +56,10 @@ func (s TokenSecrets) Check(kyma Kyma, runtime string, e Enrollment, now time.Ti
 		kyma, runtime, named[1])
 }
 
-// errNoProof means that a proof was not made with a token of the secret.
 var errNoProof = errors.New("the proof was not made with a token")
 
-// HandOver returns a proof that an operator assigned a runtime to a Kyma at the given time. The proof becomes an
-// annotation of the Kyma. It needs no token in the runtime, and is valid only for the Kyma with this UID.
+// HandOver returns a proof that an operator assigned a runtime to a Kyma at this time. It is valid only for the Kyma
+// with this UID.
 func (s TokenSecrets) HandOver(kyma Kyma, runtime string, at time.Time) (string, error) {
 	if len(s) == 0 {
 		return "", errNoTokenSecret
@@ -75,7 +70,7 @@ func (s TokenSecrets) HandOver(kyma Kyma, runtime string, at time.Time) (string,
 	return s[0].handOver(kyma, runtime, at.UnixMilli()), nil
 }
 
-// CheckHandOver verifies a proof and returns the time when an operator assigned the runtime to this Kyma.
+// CheckHandOver verifies a proof of HandOver and returns its time.
 func (s TokenSecrets) CheckHandOver(kyma Kyma, runtime, proof string) (time.Time, error) {
 	parts := strings.Split(proof, ".")
 	if len(parts) != 3 || parts[0] != handOverPrefix || kyma.UID == "" {
@@ -101,7 +96,7 @@ func (s TokenSecret) handOver(kyma Kyma, runtime string, at int64) string {
 	return strings.Join([]string{handOverPrefix, when, base64.RawURLEncoding.EncodeToString(code)}, ".")
 }
 
-// Token allows one runtime to enroll one key. The runtime's bootstrap Secret contains the text form of the token.
+// Token allows one runtime to enroll one key. The runtime's bootstrap Secret contains the token.
 type Token struct {
 	Expires time.Time
 	mac     []byte
@@ -123,8 +118,7 @@ func (s TokenSecret) Issue(runtime string, expires time.Time) (Token, error) {
 	return s.IssueFor(Kyma{}, runtime, expires)
 }
 
-// IssueFor derives the token of a runtime for a Kyma. All tokens have the same form, so agents of every version can use
-// each token. Only the publisher compares the Kyma.
+// IssueFor derives the token of a runtime for a Kyma.
 func (s TokenSecret) IssueFor(kyma Kyma, runtime string, expires time.Time) (Token, error) {
 	if len(s) < minTokenSecret {
 		return Token{}, fmt.Errorf("token secret: %d bytes, must be at least %d", len(s), minTokenSecret)
@@ -149,15 +143,14 @@ func (s TokenSecret) IssueFor(kyma Kyma, runtime string, expires time.Time) (Tok
 
 // Enrollment contains the runtime's key and a proof that the runtime has a valid token.
 type Enrollment struct {
-	// PublicKey is base64 of the PKIX form.
+	// PublicKey is the base64 of the key's PKIX form.
 	PublicKey string `json:"publicKey"`
-	// Proof shows that the runtime has the token; see Token.Prove.
+	// Proof is the result of Token.Prove.
 	Proof []byte `json:"proof"`
-	// TokenExpires is the expiry of the token in Unix seconds. It identifies the token for the control plane.
+	// TokenExpires is the expiry of the token in Unix seconds.
 	TokenExpires int64 `json:"tokenExpires"`
 }
 
-// check returns nil if the enrollment was made with a valid token of the runtime for exactly this Kyma.
 func (s TokenSecret) check(kyma Kyma, runtime string, e Enrollment, now time.Time) error {
 	token, err := s.IssueFor(kyma, runtime, time.Unix(e.TokenExpires, 0))
 	if err != nil {
@@ -190,7 +183,7 @@ func (t Token) Prove(runtime string, key crypto.PublicKey) ([]byte, error) {
 	return authenticationCode(t.mac, "kyma-pull enrolment v1", runtime, thumbprint), nil
 }
 
-// String returns the token's text form, which is a secret.
+// String returns the token's text, which is a secret.
 func (t Token) String() string {
 	return strings.Join([]string{tokenPrefix, strconv.FormatInt(t.Expires.Unix(), 10),
 		base64.RawURLEncoding.EncodeToString(t.mac)}, ".")
@@ -213,7 +206,7 @@ func ParseToken(text string) (Token, error) {
 	return Token{Expires: time.Unix(seconds, 0), mac: mac}, nil
 }
 
-// authenticationCode returns an HMAC over the parts. Line feeds separate the parts, and no part contains a line feed.
+// Line feeds separate the parts, and no part contains a line feed.
 func authenticationCode(key []byte, parts ...string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(strings.Join(parts, "\n")))

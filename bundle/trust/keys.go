@@ -17,11 +17,9 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 )
 
-// Signer signs with one key. It is sigstore's interface, which supports both key files and KMS keys.
+// Signer signs with one key, from a file or a KMS.
 type Signer = signature.Signer
 
-// PEM block types of key files. Keys are ECDSA P-256, the default of cosign and of every KMS. One core creates 30,000
-// signatures per second.
 const pemPrivateKey, pemPublicKey = "PRIVATE KEY", "PUBLIC KEY"
 
 // GenerateKey creates a P-256 key and returns it as the content of a PKCS #8 PEM file.
@@ -83,7 +81,7 @@ func EncodePublicKey(key crypto.PublicKey) (string, error) {
 	return base64.StdEncoding.EncodeToString(der), err
 }
 
-// DecodePublicKey parses the result of EncodePublicKey. It accepts only the algorithms of checkSignature.
+// DecodePublicKey parses the result of EncodePublicKey. It returns an error for unsupported algorithms.
 func DecodePublicKey(encoded string) (crypto.PublicKey, error) {
 	der, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
@@ -109,7 +107,7 @@ func supported(key crypto.PublicKey) bool {
 	return false
 }
 
-// CheckSignature reports whether sig is key's signature of message. The key alone determines the algorithm.
+// CheckSignature reports whether sig is the key's signature of message. The key determines the algorithm.
 func CheckSignature(key crypto.PublicKey, message, sig []byte) bool {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey:

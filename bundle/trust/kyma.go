@@ -5,27 +5,24 @@ import (
 	"strings"
 )
 
-// Kyma identifies the Kyma in a control plane that a runtime belongs to. Tokens, certificates, statements and reports
-// contain this identity. Documents of versions before 0.1.0 have the zero Kyma.
+// Kyma identifies the Kyma in a control plane that a runtime belongs to. Documents from before 0.1.0 have the zero
+// Kyma.
 type Kyma struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	// UID differs for each Kyma object. It is empty for a Kyma in a file, and in a token that was issued without reading
-	// the control plane.
+	// UID is the UID of the Kyma object, or empty if unknown.
 	UID string `json:"uid,omitempty"`
 }
 
 const (
-	// maxKymaNameBytes and maxKymaUIDBytes limit the parts of an identity.
-	//
 	// Source: Kubernetes, "Object Names and IDs": a DNS subdomain name has at most 253 characters.
 	maxKymaNameBytes = 253
 	maxKymaUIDBytes  = 128
-	// DefaultKymaNamespace is the namespace of a Kyma that is named without a namespace.
+	// DefaultKymaNamespace is the default namespace of a Kyma.
 	DefaultKymaNamespace = "kcp-system"
 )
 
-// ParseKyma reads [NAMESPACE/]NAME.
+// ParseKyma parses [NAMESPACE/]NAME.
 func ParseKyma(text string) (Kyma, error) {
 	k := Kyma{Namespace: DefaultKymaNamespace, Name: text}
 	if namespace, name, found := strings.Cut(text, "/"); found {
@@ -57,18 +54,17 @@ func (k Kyma) Check() error {
 // IsZero reports whether the identity is empty.
 func (k Kyma) IsZero() bool { return k == Kyma{} }
 
-// SameName reports whether two identities have the same namespace and name. Missing namespaces are not compared,
-// because a Kyma in a file can have no namespace.
+// SameName reports whether two identities have the same namespace and name. It ignores a missing namespace.
 func (k Kyma) SameName(other Kyma) bool {
 	return k.Name == other.Name && (k.Namespace == other.Namespace || k.Namespace == "" || other.Namespace == "")
 }
 
-// Is reports whether two identities belong to the same Kyma. If one of them has no UID, the UIDs are not compared.
+// Is reports whether two identities belong to the same Kyma. It ignores a missing UID.
 func (k Kyma) Is(other Kyma) bool {
 	return k.SameName(other) && (k.UID == other.UID || k.UID == "" || other.UID == "")
 }
 
-// String returns NAMESPACE/NAME, and the UID if it is known.
+// String returns NAMESPACE/NAME, followed by the UID if it is known.
 func (k Kyma) String() string {
 	text := k.Name
 	if k.Namespace != "" {

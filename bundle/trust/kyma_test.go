@@ -27,8 +27,6 @@ func TestParseKymaAcceptsNamespaceAndName(t *testing.T) {
 	}
 }
 
-// TestCertificateContainsTheKyma checks that a certificate contains the Kyma of its runtime. Agents of earlier versions
-// ignore the Kyma.
 func TestCertificateContainsTheKyma(t *testing.T) {
 	root, enroll := enrolled(t, "fleet-a")
 	agent := trusttest.NewSigner(t)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Listed is an entry of a root's list of keys.
+// Listed is a key that a root lists.
 type Listed struct {
-	// Role is RoleRoot, RolePublisher, RoleEnroll, or RoleRelease with a prefix.
+	// Role is RoleRoot, RolePublisher, RoleEnroll, or RoleRelease with a prefix of component names.
 	Role       string
 	Thumbprint string
 	// ID is the key's name in root.json: the digest of its TUF form.

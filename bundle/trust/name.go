@@ -7,7 +7,7 @@ import (
 
 var runtimeID = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
-// CheckRuntimeID returns an error for an invalid runtime ID. IDs become paths of OCI repositories and label values.
+// CheckRuntimeID returns an error for an invalid runtime ID.
 func CheckRuntimeID(id string) error {
 	if !runtimeID.MatchString(id) || doubledSeparator.MatchString(id) {
 		return fmt.Errorf(
@@ -16,5 +16,5 @@ func CheckRuntimeID(id string) error {
 	return nil
 }
 
-// OCI repository names allow only some sequences of separators (distribution-spec, "Pulling manifests").
+// OCI repository names forbid most repeated separators (distribution-spec, "Pulling manifests").
 var doubledSeparator = regexp.MustCompile(`[._-]{2,}`)

@@ -20,21 +20,21 @@ import (
 const MediaTypeDescriptor = "application/vnd.kyma-pull.component-descriptor.v1+json"
 
 const (
-	// MaxReleaseDocuments limits the Release of a manifest. It is enough for 200 components and some artifacts.
+	// MaxReleaseDocuments limits the Release of a manifest.
 	MaxReleaseDocuments = 250
 	maxReleaseDepth     = 16
 )
 
-// HasReleaseKeys reports whether the root has release keys. If so, release keys must have signed every installed
-// component.
+// HasReleaseKeys reports whether the root has release keys. Agents then install only components that release keys
+// signed.
 func (r Root) HasReleaseKeys() bool { return len(r.releases) > 0 }
 
-// Released describes the content of a component to install in a runtime.
+// Released is the content of a component to install in a runtime.
 type Released struct {
 	Component, Version string
-	// Contents are the blobs that are installed, by the names of their resources.
+	// Contents are the blobs to install.
 	Contents []ReleasedContent
-	// Images are the references from which images are pulled.
+	// Images are the references of the images to pull.
 	Images []string
 }
 
@@ -44,7 +44,7 @@ type ReleasedContent struct {
 	Digest digest.Digest
 }
 
-// CheckFloor refuses versions of a component below the root's floor.
+// CheckFloor refuses versions of a component below the root's minimum version.
 func (r Root) CheckFloor(component, version string) error {
 	floor, there := r.Floors[component]
 	if !there {
@@ -62,11 +62,9 @@ func (r Root) CheckFloor(component, version string) error {
 	return nil
 }
 
-// CheckRelease checks that the content of a component was released. Enough release keys for the component's name must
-// have signed its descriptor. The digests in the descriptor and in the referenced descriptors must cover every content
-// and every image. With a stolen publisher key alone, an attacker therefore cannot install other content. documents
-// contains the documents of the manifest's Release by verified digest. CheckRelease returns the verified descriptor of
-// the component. Without release keys, only the floor is checked, and the returned descriptor is empty.
+// CheckRelease checks that enough release keys signed a component's descriptor, and that it covers every content and
+// image. documents contains the Release of the manifest by verified digest. Without release keys, it checks only the
+// minimum version and returns an empty descriptor.
 func (r Root) CheckRelease(
 	released Released, documents map[digest.Digest][]byte, now time.Time,
 ) (ocm.Descriptor, error) {
@@ -110,7 +108,7 @@ func (r Root) CheckRelease(
 	return main, nil
 }
 
-// releaseRole returns the role for a component: the role with the longest matching prefix.
+// releaseRole returns the role with the longest matching prefix.
 func (r Root) releaseRole(component string) (releaseRole, bool) {
 	best, found := releaseRole{}, false
 	for _, role := range r.releases {
@@ -134,7 +132,7 @@ func (r releaseRole) signed(d ocm.Descriptor, now time.Time) int {
 	return count
 }
 
-// evidence contains the documents that prove a release: component descriptors and manifests of artifacts.
+// evidence contains component descriptors and manifests of artifacts.
 type evidence struct {
 	descriptors map[string]ocm.Descriptor
 	manifests   map[digest.Digest]ocispec.Manifest
@@ -171,8 +169,7 @@ func readEvidence(documents map[digest.Digest][]byte) (evidence, error) {
 	return found, nil
 }
 
-// closure returns a descriptor and all referenced descriptors. It compares each referenced descriptor with its signed
-// digest.
+// closure returns a descriptor and all referenced descriptors. It checks the digests of the references.
 func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]ocm.Descriptor, error) {
 	if depth > maxReleaseDepth {
 		return nil, fmt.Errorf("references are nested deeper than %d levels", maxReleaseDepth)
@@ -206,7 +203,6 @@ func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]
 	return all, nil
 }
 
-// covers returns an error unless the descriptor has a resource with the name and digest of the content.
 func (e evidence) covers(d ocm.Descriptor, content ReleasedContent) error {
 	for _, resource := range d.Resources {
 		if resource.Name != content.Name || !isSigned(resource) {
@@ -229,11 +225,10 @@ func (e evidence) covers(d ocm.Descriptor, content ReleasedContent) error {
 	return fmt.Errorf("content %q (%s) was not released", content.Name, content.Digest)
 }
 
-// isSigned reports whether a signature covers the digest of a resource. The signed form of a resource without access
-// has no digest.
+// The signed form of a resource without access has no digest.
 func isSigned(r ocm.Resource) bool { return r.Digest.Covered() && r.Access.Kind() != ocm.AccessNone }
 
-// pins returns a function that reports whether a resource has the name, version and digest of an image reference.
+// pins returns a function that reports whether a resource has the name, version and digest of an image.
 func pins(image string) func(ocm.Resource) bool {
 	reference, pinned, _ := strings.Cut(image, "@")
 	named := reference[strings.LastIndex(reference, "/")+1:]

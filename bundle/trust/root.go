@@ -1,8 +1,8 @@
 // Package trust checks signatures against the root of trust of a fleet. It covers the root, its keys and certificates,
 // and the enrollment of runtimes.
 //
-// The package takes bytes and values, and reads no file, registry or clock. A root is a TUF root.json with custom
-// roles. It is pinned in an agent's installation. Agents follow it from version to version, never back.
+// A root is a TUF root.json with custom roles. It is pinned in an agent's installation. Agents accept newer versions of
+// the root, never older ones. The package reads no file, registry or clock.
 package trust
 
 import (
@@ -31,16 +31,14 @@ const (
 	RolePublisher = "publisher"
 	// RoleEnroll signs the certificates of agents.
 	RoleEnroll = "enrol"
-	// RoleRelease, followed by a prefix of component names, signs components. An empty prefix covers all components.
+	// RoleRelease, followed by a prefix of component names, signs components.
 	RoleRelease = "release:"
 )
 
-// MaxRootBytes limits one version of the root of trust. It is enough for dozens of keys.
+// MaxRootBytes limits one version of the root of trust.
 const MaxRootBytes = 64 << 10
 
-// MaxClockSkew limits how far a statement's time of issue can be ahead of the agent's clock, unless Trust sets another
-// value. A larger difference means a broken clock. Accepting such a statement would move the agent's time floor beyond
-// all honest bundles.
+// MaxClockSkew limits how far a statement's time can be ahead of the agent's clock.
 const MaxClockSkew = 24 * time.Hour
 
 // Root is one verified version of the root of trust: a TUF root.json with custom roles.
@@ -50,18 +48,17 @@ type Root struct {
 	Version int64
 	Epoch   int64
 	Expires time.Time
-	// Fleet is the name of the fleet, which is the same in all versions. It is empty in roots from before fleets had
-	// names.
+	// Fleet is the name of the fleet. It is empty in old roots.
 	Fleet string
 	// Floors are the minimum versions of components, by component name.
 	Floors map[string]string
-	// Revoked are the thumbprints of keys that are no longer valid, sorted.
+	// Revoked are the thumbprints of revoked keys, sorted.
 	Revoked []string
 	// Raw is the unchanged content of the file.
 	Raw []byte
 
 	parsed *metadata.Metadata[metadata.RootType]
-	// publishers and enrollers contain the keys that can sign bundles and certificates, by thumbprint.
+	// publishers and enrollers contain the keys that sign bundles and certificates, by thumbprint.
 	publishers, enrollers map[string]crypto.PublicKey
 	releases              []releaseRole
 }
@@ -73,7 +70,6 @@ type releaseRole struct {
 	keys      []*rsa.PublicKey
 }
 
-// Custom fields of root.json.
 const (
 	fieldEpoch   = "epoch"
 	fieldFleet   = "fleet"
@@ -81,14 +77,13 @@ const (
 	fieldRevoked = "revoked"
 )
 
-// Limits of a root.
 const (
 	maxRootKeys = 200
 	maxFloors   = 500
 )
 
-// ParseRoot parses a pinned root of trust and checks that its own threshold of root keys signed it, to detect a damaged
-// file. The operator who pinned the root decides whether to trust it.
+// ParseRoot parses a pinned root of trust and checks that enough of its own root keys signed it. The caller decides
+// whether to trust the root.
 func ParseRoot(data []byte) (Root, error) {
 	root, err := parseRoot(data)
 	if err != nil {
@@ -97,7 +92,7 @@ func ParseRoot(data []byte) (Root, error) {
 	return root, nil
 }
 
-// IsUnderSigned reports whether ParseRoot refused a root only because too few of its root keys have signed it.
+// IsUnderSigned reports whether ParseRoot refused a root because it has too few signatures.
 func IsUnderSigned(err error) bool {
 	var unsigned *metadata.ErrUnsignedMetadata
 	return errors.As(err, &unsigned)
@@ -128,7 +123,6 @@ func parseRoot(data []byte) (Root, error) {
 	return root, nil
 }
 
-// readRoot reads a root.json without checking its signatures.
 func readRoot(data []byte) (*metadata.Metadata[metadata.RootType], error) {
 	if len(data) > MaxRootBytes {
 		return nil, fmt.Errorf("the document has %d bytes, must be at most %d", len(data), MaxRootBytes)
@@ -147,7 +141,7 @@ func readRoot(data []byte) (*metadata.Metadata[metadata.RootType], error) {
 	if len(signed.Keys) > maxRootKeys {
 		return nil, fmt.Errorf("keys: %d entries, must be at most %d", len(signed.Keys), maxRootKeys)
 	}
-	// The library would dereference a key of null.
+	// The library would dereference a null key.
 	for id, key := range signed.Keys {
 		if key == nil {
 			return nil, fmt.Errorf("keys: %q is null", id)
@@ -237,8 +231,7 @@ func (r *Root) readRoles(signed metadata.RootType) error {
 	return nil
 }
 
-// roleKey returns a key of the root with its thumbprint. The ID must be the digest of the key, so no key is counted
-// twice.
+// The ID must be the digest of the key, so no key counts twice.
 func roleKey(root metadata.RootType, id string) (crypto.PublicKey, string, error) {
 	key := root.Keys[id]
 	if key == nil {
@@ -284,7 +277,7 @@ func (r Root) Signers() ([]string, int) {
 	return thumbprints, role.Threshold
 }
 
-// PublisherKey returns the publisher key with this thumbprint, or nil if the root does not list it.
+// PublisherKey returns the publisher key with this thumbprint, or nil.
 func (r Root) PublisherKey(thumbprint string) crypto.PublicKey { return r.publishers[thumbprint] }
 
 // Trusts reports whether the key with this thumbprint can sign bundles.

@@ -18,7 +18,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// editedRoot returns a root with one publisher key, edited by change and signed by the signers.
 func editedRoot(tb testing.TB, change func(root *metadata.RootType), signers ...trust.Signer) []byte {
 	tb.Helper()
 	data, err := trusttest.NewRoot(signers[0], []crypto.PublicKey{trusttest.PublicKey(tb, trusttest.NewSigner(tb))},
@@ -87,7 +86,6 @@ func TestSignedRootIsParsed(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldsOfARootAreIgnored reads a signed root with a field that this version does not know.
 func TestUnknownFieldsOfARootAreIgnored(t *testing.T) {
 	later := editedRoot(t, func(root *metadata.RootType) {
 		root.UnrecognizedFields["later"] = map[string]any{"x": true}

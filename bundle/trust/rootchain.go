@@ -6,13 +6,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// MaxRootHops limits how many versions of the root are followed at once, so an attacker's endless chain ends. With one
-// version per year, this is a lifetime of versions.
+// MaxRootHops limits how many versions of the root are followed at once.
 const MaxRootHops = 64
 
-// Next parses data and checks that it is the next version of this root. Enough keys of both versions must have signed
-// it. It must have the next version number, the same fleet, no lower epoch, and all earlier revocations. An expired
-// version is accepted, because it can lead to a newer one. The error is a *refusal.Error.
+// Next parses the next version of this root. It checks the signatures of both versions' keys, the version number, the
+// fleet, the epoch and the revocations, but not the expiry. The error is a *refusal.Error.
 //
 // Source: TUF specification 1.0.33, section 5.3.
 func (r Root) Next(data []byte) (Root, error) {
@@ -45,8 +43,7 @@ func (r Root) Next(data []byte) (Root, error) {
 	return next, nil
 }
 
-// Newest returns the newer of the followed root and the pinned root. It prefers the followed root, unless the operator
-// of the cluster pinned a later version, or a higher epoch after a loss of the keys.
+// Newest returns the followed root, or the pinned root if an operator pinned a later version or a higher epoch.
 func Newest(followed, pinned Root) Root {
 	if pinned.Epoch > followed.Epoch || pinned.Epoch == followed.Epoch && pinned.Version > followed.Version {
 		return pinned

@@ -10,12 +10,12 @@ import (
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 )
 
-// RootDraft is an unfinished version of a root of trust.
+// RootDraft is an unsigned or partially signed version of a root of trust.
 type RootDraft struct {
 	metadata *metadata.Metadata[metadata.RootType]
 }
 
-// DraftRoot begins the first version of a fleet's root.
+// DraftRoot returns a draft of the first version of a fleet's root.
 func DraftRoot(fleet string, epoch int64, expires time.Time) *RootDraft {
 	root := metadata.Root(expires.UTC().Truncate(time.Second))
 	root.Signed.Roles = map[string]*metadata.Role{}
@@ -42,7 +42,7 @@ func (r Root) Draft(expires time.Time) (*RootDraft, error) {
 	return d, nil
 }
 
-// OpenDraft parses a draft of a root of trust that does not have all required signatures yet.
+// OpenDraft parses a draft of a root of trust.
 func OpenDraft(data []byte) (*RootDraft, error) {
 	parsed, err := readRoot(data)
 	if err != nil {
@@ -73,7 +73,7 @@ func (d *RootDraft) Add(role string, key crypto.PublicKey) error {
 	return d.metadata.Signed.AddKey(listed, role)
 }
 
-// Remove removes keys from a role by thumbprint. A key that the role does not list is an error.
+// Remove removes keys from a role by thumbprint. It returns an error if the role does not list a key.
 func (d *RootDraft) Remove(role string, thumbprints ...string) error {
 	for _, thumbprint := range thumbprints {
 		id := d.idOf(role, thumbprint)
@@ -130,7 +130,7 @@ func (d *RootDraft) Revoke(thumbprint string) error {
 // SetThreshold sets the number of signatures that a role requires.
 func (d *RootDraft) SetThreshold(role string, threshold int) { d.role(role).Threshold = threshold }
 
-// SetFloor sets the minimum version of a component. An empty version removes the floor.
+// SetFloor sets the minimum version of a component. An empty version removes the minimum.
 func (d *RootDraft) SetFloor(component, version string) {
 	floors, _ := d.metadata.Signed.UnrecognizedFields[fieldFloors].(map[string]any)
 	if floors == nil {
@@ -143,11 +143,10 @@ func (d *RootDraft) SetFloor(component, version string) {
 	d.metadata.Signed.UnrecognizedFields[fieldFloors] = floors
 }
 
-// SetEpoch begins a new epoch, in which sequences start over. Bundles with high sequences that an attacker published
-// with a stolen key become invalid.
+// SetEpoch sets the epoch. Bundles of earlier epochs become invalid, even with a higher sequence.
 func (d *RootDraft) SetEpoch(epoch int64) { d.metadata.Signed.UnrecognizedFields[fieldEpoch] = epoch }
 
-// Sign adds the signatures of keys.
+// Sign adds signatures.
 func (d *RootDraft) Sign(signers ...Signer) error {
 	for _, signer := range signers {
 		public, err := signer.PublicKey()
@@ -173,8 +172,8 @@ func (d *RootDraft) Sign(signers ...Signer) error {
 	return nil
 }
 
-// Signed returns the number of signatures so far, and the threshold of the root keys that the draft lists. A draft that
-// changes the root keys also needs the threshold of the previous root keys.
+// Signed returns the number of signatures so far, and the number of root keys that must sign. A draft that changes the
+// root keys also needs signatures of the previous root keys.
 func (d *RootDraft) Signed() (signatures, threshold int) {
 	return len(d.metadata.Signatures), d.role(RoleRoot).Threshold
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// Policy assigns windows to runtimes. The zero value has no rule and no default, so no runtime has a window.
+// Policy assigns maintenance windows to runtimes. The zero value assigns none.
 type Policy struct {
-	// Remarks describe the parts of the policy that have no effect, by field.
+	// Remarks describe the parts of the policy that have no effect.
 	Remarks []string
 
 	rules    []rule
 	fallback *Window
 }
 
-// Runtime contains the known attributes of a runtime. An empty field does not match any value.
+// Runtime contains the attributes of a runtime. Empty fields match no rule.
 type Runtime struct{ Plan, Region, PlatformRegion, GlobalAccountID string }
 
 type rule struct {
@@ -41,8 +41,7 @@ const (
 	maxDepth        = 8
 )
 
-// The file format. Kyma's own files use both spellings of the account ID, because Kyma's parser ignores case. Kyma's
-// rule sets also contain timeBegin and timeEnd.
+// Kyma's own files use both spellings of the account ID, and Kyma's rule sets also contain timeBegin and timeEnd.
 type (
 	policyFile struct {
 		Rules   []ruleFile  `json:"rules"`
@@ -66,7 +65,7 @@ type (
 	}
 )
 
-// Parse parses a policy. Errors name the field. A part that Kyma accepts but that has no effect becomes a remark.
+// Parse parses a policy. Errors name the field.
 func Parse(data []byte) (Policy, error) {
 	var policy Policy
 	if len(data) > MaxPolicyBytes {
@@ -99,7 +98,7 @@ func Parse(data []byte) (Policy, error) {
 	return policy, nil
 }
 
-// ParseWindows parses a list of windows, such as the windows of one runtime. Errors name the field.
+// ParseWindows parses a list of windows. Errors name the field.
 func ParseWindows(data []byte) ([]Window, error) {
 	if len(data) > MaxPolicyBytes {
 		return nil, fmt.Errorf("the list of windows has %d bytes, must be at most %d", len(data), MaxPolicyBytes)
@@ -114,8 +113,8 @@ func ParseWindows(data []byte) ([]Window, error) {
 	return windows, checkAll("", windows)
 }
 
-// For returns the schedule of a runtime: the windows of the first matching rule. minimum is the remaining time that a
-// window needs for an upgrade to begin.
+// For returns the schedule of a runtime: the windows of the first matching rule. minimum becomes the schedule's
+// Minimum.
 func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	schedule := Schedule{Windows: []Window{}, Default: p.fallback, Minimum: metav1.Duration{Duration: minimum}}
 	for _, r := range p.rules {
@@ -127,8 +126,7 @@ func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	return schedule
 }
 
-// Short returns the windows that are shorter than the minimum, by field. No upgrade begins in such a window unless the
-// window touches another window.
+// Short returns the windows that are shorter than the minimum, by field.
 func (p Policy) Short(minimum time.Duration) (all []string) {
 	check := func(field string, w Window) {
 		t, err := w.parse()
@@ -156,7 +154,7 @@ func (p Policy) Short(minimum time.Duration) (all []string) {
 	return all
 }
 
-// matches reports whether the rule applies to a runtime. As in Kyma, one matching field is enough.
+// As in Kyma, one matching field is enough.
 func (r rule) matches(runtime Runtime) bool {
 	fits := func(pattern *regexp.Regexp, value string) bool {
 		return pattern != nil && value != "" && pattern.MatchString(value)
@@ -230,7 +228,7 @@ func compile(text string) (*regexp.Regexp, error) {
 	return regexp.Compile(text)
 }
 
-// windows validates a list of windows. It omits windows that never open, and adds a remark for each of them.
+// windows omits windows that never open, and adds a remark for each.
 func (p *Policy) windows(field string, files []windowFile, at func(int) string) ([]Window, error) {
 	if len(files) > MaxWindows {
 		return nil, fmt.Errorf("%s: %d windows, must be at most %d", field, len(files), MaxWindows)

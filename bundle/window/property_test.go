@@ -46,8 +46,6 @@ func drawSchedule(t *rapid.T) Schedule {
 	return schedule
 }
 
-// inside reports whether a moment is in a window, using only the calendar. It checks the day of the moment and the day
-// before, in the window's offset.
 func inside(t *rapid.T, w Window, now time.Time) bool {
 	if len(w.Days) == 0 {
 		begin, errBegin := time.Parse(time.RFC3339, w.Begin)
@@ -84,7 +82,7 @@ func TestOpenWindowsMatchTheCalendar(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule := Schedule{Windows: rapid.SliceOfN(rapid.Custom(drawWindow), 1, 4).Draw(t, "windows")}
 		now := drawMoment(t, "now")
-		if rapid.Bool().Draw(t, "at an edge") { // test moments near the edges, where mistakes are likely
+		if rapid.Bool().Draw(t, "at an edge") { // mistakes are likely near the edges of a window
 			if span, ok := schedule.Next(now); ok {
 				now = rapid.SampledFrom([]time.Time{span.Begin, span.End, span.End.Add(-time.Second),
 					span.Begin.Add(-time.Second)}).Draw(t, "edge")
@@ -124,7 +122,6 @@ func TestNextWindowIsAheadAndLongEnough(t *testing.T) {
 	})
 }
 
-// At the announced beginning of the next window, a window is open.
 func TestWindowIsOpenAtItsAnnouncedTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule, now := drawSchedule(t), drawMoment(t, "now")
@@ -138,7 +135,6 @@ func TestWindowIsOpenAtItsAnnouncedTime(t *testing.T) {
 	})
 }
 
-// Weekly windows depend only on the time within the week, not on the year, the month or summer time.
 func TestWeeklyWindowRepeatsAfterAWeek(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		window := rapid.Custom(drawWindow).Filter(func(w Window) bool { return len(w.Days) > 0 }).Draw(t, "window")

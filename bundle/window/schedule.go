@@ -8,28 +8,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Schedule contains the times when one runtime can be upgraded. It does not contain the name of the runtime or of its
-// rule.
+// Schedule contains the times when one runtime can be upgraded.
 type Schedule struct {
-	// Windows are the runtime's own windows, or the windows of the rule that it matches.
+	// Windows are the runtime's windows.
 	Windows []Window `json:"windows"`
-	// Default applies if no window in Windows is open or opens later. Nil means no default.
+	// Default applies if no window in Windows is open or opens later. It can be nil.
 	Default *Window `json:"default,omitempty"`
-	// Minimum is the remaining time that a window needs for an upgrade to begin in it.
+	// Minimum is the remaining time that a window must have for an upgrade to begin.
 	Minimum metav1.Duration `json:"minimum,omitzero"`
-	// Early allows the runtime's admin to upgrade before the next window: with spec.skipMaintenanceWindows, or from a
-	// chosen time on.
+	// Early allows the runtime's admin to upgrade before the next window.
 	Early bool `json:"early,omitempty"`
 }
 
 const (
-	// MaxWindows limits the windows of one rule or runtime: one for every week of two years.
+	// MaxWindows limits the windows of one rule or runtime.
 	MaxWindows = 104
-	// MaxMinimum limits Schedule.Minimum: no upgrade takes longer than a day.
+	// MaxMinimum limits Schedule.Minimum.
 	MaxMinimum = 24 * time.Hour
 )
 
-// Check returns an error for an invalid schedule. The error contains the field.
+// Check returns an error for an invalid schedule. The error names the field.
 func (s Schedule) Check() error {
 	if s.Minimum.Duration < 0 || s.Minimum.Duration > MaxMinimum {
 		return fmt.Errorf("minimum: %s: must be 0 to %s", s.Minimum.Duration, MaxMinimum)
@@ -54,9 +52,8 @@ func checkAll(field string, windows []Window) error {
 	return nil
 }
 
-// Next returns the span in which an upgrade can begin: the current one or the next. It returns false if no such window
-// exists. Next joins windows that touch or overlap, so an upgrade can run from one window into the next. A window that
-// does not pass Check never opens.
+// Next returns the current or next span in which an upgrade can begin, or false. It joins windows that touch or
+// overlap.
 func (s Schedule) Next(now time.Time) (Span, bool) {
 	if span, ok := next(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {
 		return span, ok
@@ -64,9 +61,8 @@ func (s Schedule) Next(now time.Time) (Span, bool) {
 	return next([]Window{*s.Default}, s.Minimum.Duration, now)
 }
 
-// Chosen reports whether upgrades may begin now because the runtime's admin chose a time. The choice ends when the next
-// window after that time begins, so it never applies to later upgrades. If the chosen time is ahead and before the next
-// window, from is that time.
+// Chosen reports whether an upgrade may begin now because the runtime's admin chose the time at. The choice ends when
+// the next window after that time begins. If at is in the future and before the next window, Chosen returns it as from.
 func (s Schedule) Chosen(at, now time.Time) (open bool, from time.Time) {
 	if !s.Early || at.IsZero() {
 		return false, time.Time{}
@@ -74,7 +70,7 @@ func (s Schedule) Chosen(at, now time.Time) (open bool, from time.Time) {
 	window, ahead := s.Next(at)
 	switch {
 	case ahead && !window.Begin.After(at):
-		return false, time.Time{} // at is inside a window, so the choice has no effect
+		return false, time.Time{} // at is inside a window
 	case at.After(now):
 		if next, is := s.Next(now); is && next.Begin.Before(at) {
 			return false, time.Time{}
@@ -84,8 +80,7 @@ func (s Schedule) Chosen(at, now time.Time) (open bool, from time.Time) {
 	return ahead && now.Before(window.Begin), time.Time{}
 }
 
-// TooShort returns the current or next span in which no upgrade can begin because it is shorter than Minimum. It
-// returns false if no such span exists.
+// TooShort returns the current or next span that is shorter than Minimum, or false.
 func (s Schedule) TooShort(now time.Time) (Span, bool) {
 	if _, ok := s.Next(now); ok {
 		return Span{}, false

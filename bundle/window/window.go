@@ -1,6 +1,4 @@
-// Package window computes when a runtime can be upgraded with downtime. A Policy and a runtime's attributes give its
-// Schedule. A Schedule and a time give the current or next window. The package is pure and never reads a clock. Every
-// time has its offset, so time zone rules and summer time have no effect.
+// Package window computes when a runtime can be upgraded with downtime. It never reads a clock.
 //
 // The notation is Kyma's. A window is weekly (days, and times of day with an offset) or a span between two dates:
 //
@@ -20,12 +18,12 @@ import (
 	"time"
 )
 
-// Window is a window in Kyma's notation; see Check.
+// Window is a maintenance window in Kyma's notation.
 type Window struct {
-	// Days are the days on which the window begins, "Mon" to "Sun", in the offset of Begin. Empty for a window between
-	// two dates.
+	// Days are the days on which the window begins, "Mon" to "Sun", in the offset of Begin. They are empty for a window
+	// between two dates.
 	Days []string `json:"days,omitempty"`
-	// Begin and End are times of day such as "21:00:00+02:00" with Days, otherwise dates such as
+	// Begin and End are times of day such as "21:00:00+02:00" if Days is set, and otherwise dates such as
 	// "2026-12-08T20:00:00Z".
 	Begin string `json:"begin"`
 	End   string `json:"end"`
@@ -47,20 +45,18 @@ const (
 	timeOfDay = "15:04:05Z07:00"
 )
 
-// errNeverOpen is the error of a window between two dates whose end is not after its begin.
 var errNeverOpen = errors.New("is not after begin: the window never opens")
 
-// Check returns an error for an invalid window. The error begins with the field.
+// Check returns an error for an invalid window. The error names the field.
 func (w Window) Check() error {
 	_, err := w.parse()
 	return err
 }
 
-// times are the parsed times of a window.
 type times struct {
 	days [7]bool
 	zone *time.Location
-	// begin and end of a weekly window count from midnight in zone. end is after begin by at most a day.
+	// begin and end of a weekly window count from midnight in zone.
 	begin, end time.Duration
 	// once is a window between two dates, or nil for a weekly window.
 	once *Span
@@ -99,9 +95,8 @@ func (w Window) parse() (times, error) {
 	return t, nil
 }
 
-// clock parses a time of day and its offset in seconds.
 func clock(text string) (time.Duration, int, error) {
-	// Parse in UTC, so no offset is mistaken for the local time zone.
+	// In another location, the parser could take an offset for the local time zone.
 	t, err := time.ParseInLocation(timeOfDay, text, time.UTC)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%q: must be a time of day with its offset, such as 21:00:00+00:00", text)
@@ -134,8 +129,7 @@ func date(text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// spans returns the occurrences that end after now. For a weekly window, it returns the occurrences of a week and a
-// day, in order.
+// spans returns the occurrences that end after now, in order. A weekly window has occurrences for a week and a day.
 func (t times) spans(now time.Time) []Span {
 	if t.once != nil {
 		if t.once.End.After(now) {

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// written returns a span as "begin > end" in UTC, or "never" without a span.
 func written(span Span, ok bool) string {
 	if !ok {
 		return "never"
@@ -169,8 +168,6 @@ func TestNextReturnsTheWindowOfARuntime(t *testing.T) {
 	}
 }
 
-// TestPoliciesOfLifecycleManagerAreSupported queries the policies of lifecycle-manager with the cases of its resolver
-// tests.
 func TestPoliciesOfLifecycleManagerAreSupported(t *testing.T) {
 	folder := "../../../shared/realworld/windows"
 	if _, err := os.Stat(folder); err != nil {
@@ -203,7 +200,7 @@ func TestPoliciesOfLifecycleManagerAreSupported(t *testing.T) {
 				Runtime{Region: "me-central2"}, "2026-11-18T12:00:00Z", 20 * time.Minute,
 				"2026-11-20T17:00:00Z > 2026-11-20T21:00:00Z",
 			},
-			// "central│us" is not an alternative: Kyma's file contains a table's border there.
+			// "central│us" is not an alternative: Kyma's file contains a table's border here.
 			{
 				Runtime{Region: "centralindia"}, "2026-11-18T12:00:00Z", 20 * time.Minute,
 				"2026-11-21T21:00:00Z > 2026-11-21T23:00:00Z",

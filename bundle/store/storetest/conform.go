@@ -14,8 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// Conform publishes to an empty store and reads the content back. It fails the test if the store deviates from the
-// common behavior.
+// Conform fails the test if an empty store deviates from the common behavior.
 func Conform(t *testing.T, s store.Store) {
 	t.Helper()
 	t.Run("missing content is not found", func(t *testing.T) { missing(t, s) })

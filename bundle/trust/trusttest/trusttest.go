@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Now is the clock of every test. Bundles are issued an hour before and are valid for a week.
+// Now is the current time in every test. Bundles are issued one hour earlier and are valid for a week.
 var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // NewSigner returns a new key.
@@ -36,7 +36,7 @@ func NewSigner(tb testing.TB) trust.Signer {
 	return signer
 }
 
-// FixedSigner returns a signer with the same key in every process, because the processes of a fuzz run share inputs.
+// FixedSigner returns a signer with the same key in every process.
 func FixedSigner(tb testing.TB) trust.Signer {
 	tb.Helper()
 	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), bytes.Repeat([]byte{1}, 32))
@@ -84,7 +84,7 @@ func RootFor(tb testing.TB, publisher trust.Signer) trust.Root {
 	return root
 }
 
-// RootFixture creates versions of a root of trust with three root keys. Two of the keys must sign.
+// RootFixture creates versions of a root of trust with three root keys. Two keys must sign.
 type RootFixture struct {
 	testing.TB
 	Keys      []trust.Signer
