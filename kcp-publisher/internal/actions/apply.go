@@ -1,6 +1,5 @@
-// Package actions implements the operators' changes of Rollouts and Kymas: pause, resume, approve, abort, undo and
-// retry a rollout; suspend, resume and reconcile a runtime; run checks; and revoke a key. The command line and the web
-// UI share this package.
+// Package actions implements operators' changes of Rollouts and Kymas, such as pausing a rollout or suspending a
+// runtime. The command line and the web UI use it.
 package actions
 
 import (
@@ -17,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// component is the source.component of the Events that actions create.
 const component = "kcp-publisher"
 
 // Action is a change of an object by an operator.
@@ -29,17 +27,16 @@ type Action[T any] struct {
 	Change func(*T) (string, error)
 }
 
-// Result is the outcome of an action.
+// Result is the result of a successful action.
 type Result struct {
-	// Effect completes a sentence that starts with the object's name.
+	// Effect is the end of a sentence that starts with the object's name.
 	Effect string
-	// Unrecorded is the error of creating the Event after a successful change. It is nil if the Event was created.
+	// Unrecorded is the error of creating the Event, or nil.
 	Unrecorded error
 }
 
-// Apply reads an object, changes it, patches it and creates an Event. If the action does not change the object, Apply
-// does not patch it and creates no Event. Apply retries after a conflict, because the publisher also writes these
-// objects. by is the name of the user in the Event. It is empty if the user's name is not available.
+// Apply reads an object, changes it, patches it and creates an Event. It does nothing if the action does not change the
+// object. by is the name of the user in the Event, or empty. Apply retries after a conflict.
 func Apply[T any, P interface {
 	*T
 	client.Object
@@ -73,7 +70,6 @@ func Apply[T any, P interface {
 	return result, err
 }
 
-// record creates an Event for an action on an object.
 func record(
 	ctx context.Context, api client.Client, object client.Object, by, reason, effect string, now time.Time,
 ) error {
@@ -106,5 +102,4 @@ func record(
 	return nil
 }
 
-// maxMessageBytes is the API server's limit for the size of an Event message.
 const maxMessageBytes = 1024

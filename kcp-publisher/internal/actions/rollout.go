@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// ErrNoApproval is the error of Approve for a wave that does not wait for approval.
+// ErrNoApproval means that a wave does not wait for approval.
 var ErrNoApproval = errors.New("does not wait for approval")
 
 // Rollout is an action on a Rollout.
@@ -79,8 +79,8 @@ func Abort() Rollout {
 	}}
 }
 
-// Undo rolls back every runtime that a rollout updated. all contains the existing rollouts. If one of them is newer and
-// has the same module and channel, Undo returns an error.
+// Undo rolls back every runtime that a rollout updated. all contains the existing rollouts. A newer rollout of the same
+// module and channel is an error.
 func Undo(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Undone", func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.Newer(r, all); {
@@ -97,8 +97,8 @@ func Undo(all []v1alpha1.Rollout) Rollout {
 	}}
 }
 
-// Retry makes the publisher roll out the version of a stopped or rolled back rollout again. all contains the existing
-// rollouts. If one of them is newer and has the same module and channel, Retry returns an error.
+// Retry repeats a stopped or rolled back rollout. all contains the existing rollouts. A newer rollout of the same
+// module and channel is an error.
 func Retry(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Retried", func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.Newer(r, all); {

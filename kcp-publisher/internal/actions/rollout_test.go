@@ -9,7 +9,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// underWay returns a progressing rollout with two waves, of which the second requires approval.
 func underWay() *v1alpha1.Rollout {
 	return &v1alpha1.Rollout{
 		Spec: v1alpha1.RolloutSpec{

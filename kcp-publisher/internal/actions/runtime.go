@@ -16,10 +16,10 @@ import (
 // Runtime is an action on the Kyma of a runtime.
 type Runtime = Action[v1beta2.Kyma]
 
-// MaxReasonBytes limits the reason of a suspension.
+// MaxReasonBytes limits the reason for suspending a runtime.
 const MaxReasonBytes = 1 << 10
 
-// Suspend stops publishing to a runtime. A reason that is not empty is stored as an annotation.
+// Suspend stops publishing to a runtime. reason can be empty.
 func Suspend(reason string) Runtime {
 	return Runtime{"Suspended", func(kyma *v1beta2.Kyma) (string, error) {
 		switch {
@@ -66,7 +66,7 @@ func Resume() Runtime {
 	}}
 }
 
-// Reconcile requests an immediate reconciliation of a runtime by the publisher.
+// Reconcile makes the publisher reconcile a runtime immediately.
 func Reconcile(now time.Time) Runtime {
 	return Runtime{"ReconcileRequested", func(kyma *v1beta2.Kyma) (string, error) {
 		if plan.Skipped(kyma) {
@@ -78,7 +78,7 @@ func Reconcile(now time.Time) Runtime {
 	}}
 }
 
-// RunChecks requests that the agent of a runtime runs checks once. A new request replaces the previous one.
+// RunChecks makes the agent of a runtime run checks once. It replaces an earlier request.
 func RunChecks(run bundle.CheckRun) Runtime {
 	return Runtime{"CheckRunRequested", func(kyma *v1beta2.Kyma) (string, error) {
 		if plan.Skipped(kyma) {
@@ -96,8 +96,7 @@ func RunChecks(run bundle.CheckRun) Runtime {
 	}}
 }
 
-// EndCheckRun removes the request for a check run from the Kyma. If the Kyma has a request with another id, it changes
-// nothing.
+// EndCheckRun removes the request with this ID from the Kyma.
 func EndCheckRun(id string) Runtime {
 	return Runtime{"CheckRunEnded", func(kyma *v1beta2.Kyma) (string, error) {
 		run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])
@@ -109,7 +108,7 @@ func EndCheckRun(id string) Runtime {
 	}}
 }
 
-// Revoke adds the current key of a runtime's agent to the revoked keys of its Kyma.
+// Revoke revokes the current key of a runtime's agent.
 func Revoke() Runtime {
 	return Runtime{"KeyRevoked", func(kyma *v1beta2.Kyma) (string, error) {
 		if kyma.Status.Runtime == nil || kyma.Status.Runtime.Key == nil {
@@ -131,7 +130,6 @@ func Revoke() Runtime {
 	}}
 }
 
-// with sets a key of the map and returns the map. If the map is nil, with creates it.
 func with(entries map[string]string, key, value string) map[string]string {
 	if entries == nil {
 		entries = map[string]string{}

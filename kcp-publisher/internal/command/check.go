@@ -63,9 +63,9 @@ func newCheck() *cobra.Command {
 	return cmd
 }
 
-// partsOf returns the values that --rights accepts: the names of the RBAC files in the chart, without .yaml.
+// partsOf returns the names of the RBAC files in the chart, without .yaml.
 func partsOf(files fs.FS) []string {
-	paths, _ := fs.Glob(files, rightsDir+"/*.yaml") // Glob only rejects invalid patterns
+	paths, _ := fs.Glob(files, rightsDir+"/*.yaml") // only an invalid pattern is an error
 	for i, path := range paths {
 		paths[i] = strings.TrimSuffix(filepath.Base(path), ".yaml")
 	}
@@ -93,7 +93,6 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 		cli.Print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) { preflight.Draw(out, findings) }))
 }
 
-// checkKeyFolder checks the key folder. The returned root is nil if the folder cannot be read.
 func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*trust.Root, []preflight.Finding) {
 	root, all, err := folder.Keys(ctx, now)
 	if err != nil {
@@ -128,7 +127,7 @@ func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*tr
 	return &root, append(findings, rootKeys(folder)...)
 }
 
-// rootKeys returns a warning for each root key, root*.key, in the key folder.
+// Root keys belong on another machine, so each root key in the key folder is a warning.
 func rootKeys(folder keys.Folder) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, path := range folder.RootKeyFiles() {
@@ -139,7 +138,6 @@ func rootKeys(folder keys.Folder) []preflight.Finding {
 	return findings
 }
 
-// signingKeys checks, for each role that signs, whether the key folder has a key that the root of trust lists.
 func signingKeys(all []keys.Key) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, role := range []string{trust.RolePublisher, trust.RoleEnroll} {
@@ -168,7 +166,6 @@ func signingKeys(all []keys.Key) []preflight.Finding {
 	return findings
 }
 
-// checkCluster checks the control plane.
 func (f *checkFlags) checkCluster(ctx context.Context) []preflight.Finding {
 	config, err := f.api.cluster.Config()
 	if err != nil {
@@ -191,8 +188,7 @@ func (f *checkFlags) checkCluster(ctx context.Context) []preflight.Finding {
 		"upgrade the chart, or apply charts/kcp-publisher/files/crds from this version")...)
 }
 
-// checkRegistry checks whether the publisher's credentials can read the registry and, with --registry-write, write to
-// it.
+// checkRegistry checks read access to the registry and, with --registry-write, write access.
 func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]preflight.Finding, error) {
 	times := preflight.NewTimes(time.Now)
 	place, _, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true, Observe: times.Wrap})
@@ -221,8 +217,7 @@ func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]pre
 		nil
 }
 
-// checkPublishedRoot compares the key folder's root with later versions in the registry. Agents refuse bundles that are
-// signed under an older root than the root that they trust.
+// Agents refuse bundles that are signed under an older root than their own.
 func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root) preflight.Finding {
 	const check = "read from the registry"
 	newest, refused, _, err := store.FollowRoot(ctx, place, root)

@@ -86,8 +86,6 @@ func (f *checkModuleFlags) run(cmd *cobra.Command, argument string) error {
 	return f.measureAll(cmd.Context(), cmd.OutOrStdout(), checks.Define(shipped, nil, ""), measure)
 }
 
-// selected returns the checks to run. It returns an error if --check or --before specifies a check that the module does
-// not ship.
 func (f *checkModuleFlags) selected(module string, shipped []fleet.Check) ([]fleet.Check, error) {
 	for _, name := range slices.Concat(f.names, slices.Sorted(maps.Keys(f.before))) {
 		if !slices.ContainsFunc(shipped, func(c fleet.Check) bool { return c.Name == name }) {
@@ -99,15 +97,14 @@ func (f *checkModuleFlags) selected(module string, shipped []fleet.Check) ([]fle
 	}), nil
 }
 
-// read reads the checks that a module ships. argument is the path of a file, or NAME:VERSION of a component version if
-// no such file exists.
+// argument is the path of a file, or NAME:VERSION of a component version.
 func (f *checkModuleFlags) read(cmd *cobra.Command, argument string) (shipped []fleet.Check, err error) {
 	if _, missing := os.Stat(argument); missing == nil || !strings.Contains(argument, ":") {
 		file, err := os.Open(argument)
 		if err != nil {
 			return nil, err
 		}
-		// The function checks.Shipped returns an error for files over the limit.
+		// checks.Shipped returns an error for larger files.
 		data, err := io.ReadAll(io.LimitReader(file, checks.MaxShippedBytes+1))
 		if err := errors.Join(err, file.Close()); err != nil {
 			return nil, err
@@ -134,8 +131,7 @@ func (f *checkModuleFlags) read(cmd *cobra.Command, argument string) (shipped []
 	return shipped, err
 }
 
-// measureAll runs the checks one at a time until each has a result. It returns an error that lists the checks that did
-// not pass.
+// The error lists the checks that did not pass.
 func (f *checkModuleFlags) measureAll(
 	ctx context.Context, out io.Writer, definitions []checks.Definition,
 	measure func(context.Context, checks.Definition, string) checks.Measurement,

@@ -12,8 +12,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// failingReader is a client.Reader whose Get and List return the given errors. If an error is nil, the call succeeds
-// without data.
 type failingReader struct {
 	client.Reader
 	get, list error
@@ -27,7 +25,7 @@ func (r failingReader) List(context.Context, client.ObjectList, ...client.ListOp
 	return r.list
 }
 
-// A watch reports a warning as resolved once it is missing from the circumstances, so a failed read must not remove it.
+// A watch reports a missing warning as resolved, so a failed read must not remove a warning.
 func TestFailedReadDoesNotResolveAWarning(t *testing.T) {
 	expires := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	for name, api := range map[string]failingReader{

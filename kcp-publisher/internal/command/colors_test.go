@@ -15,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// painting returns the output of a command that is run with --color.
 func painting(t *testing.T, mode string, show func(io.Writer)) string {
 	t.Helper()
 	root, _ := cli.NewRoot("program", "is tested", "v0")
@@ -76,7 +75,6 @@ func TestTerminalRowsIncludeWrappedLines(t *testing.T) {
 	}
 }
 
-// TestWatchPrintsRolloutsAndWarnings prints twice. Unchanged items are not printed again.
 func TestWatchPrintsRolloutsAndWarnings(t *testing.T) {
 	f := &statusFlags{format: "table"}
 	one := func(name string, state v1alpha1.RolloutState, progress string) fleet.Rollout {

@@ -24,7 +24,6 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// outcome is the result of a command line.
 type outcome struct {
 	code     int
 	out, err string
@@ -46,7 +45,6 @@ func done(t *testing.T, args ...string) string {
 	return o.out
 }
 
-// keyFolder creates a key folder.
 func keyFolder(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "keys")
@@ -314,8 +312,6 @@ func TestEnrollPrintsTheBootstrapSecret(t *testing.T) {
 	}
 }
 
-// writeArchive writes a common transport archive with one version of keda.
-//
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md.
 func writeArchive(t *testing.T, dir, component, version string) {
 	t.Helper()

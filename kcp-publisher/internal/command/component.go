@@ -20,7 +20,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 )
 
-// componentCommand contains the flags that the commands for one component version share.
 type componentCommand struct {
 	components componentFlags
 	registry   cli.Registry
@@ -41,7 +40,7 @@ func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// with opens the component sources, reads the component version NAME:VERSION, and passes it to the function do.
+// with reads the component version NAME:VERSION and passes it to do.
 func (c *componentCommand) with(
 	cmd *cobra.Command, name string,
 	do func(context.Context, *components, *store.Registries, component.Component) error,
@@ -205,8 +204,7 @@ func newComponentCopy() *cobra.Command {
 
 const archiveScheme = "ctf:"
 
-// copyComponents copies each component version and prints its new location. An archive appears at its path only once
-// it is complete.
+// An archive gets its final path only once it is complete.
 func copyComponents(
 	ctx context.Context, out io.Writer, all []component.Component, to string, replace bool,
 	registries *store.Registries,

@@ -82,10 +82,10 @@ type created struct {
 	Type      string   `json:"type"`
 	SizeBytes int      `json:"sizeBytes"`
 	Images    []string `json:"images"`
-	// Unpinned lists the images whose digest is not part of the component.
+	// Unpinned lists the images without a digest.
 	Unpinned []string `json:"unpinned,omitempty"`
 	Signed   string   `json:"signed,omitempty"`
-	// Unlisted is true if the module is rendered in the runtimes and its component lists no images.
+	// Unlisted is true if the module is rendered in the runtimes, but its component lists no images.
 	Unlisted bool `json:"unlistedImages,omitempty"`
 }
 
@@ -187,7 +187,6 @@ func (f *createFlags) assemble(
 	return c, row, c.Sign(f.signature, key)
 }
 
-// digestsOf reads the missing digests of images from their registries.
 func digestsOf(ctx context.Context, images []string, registries *store.Registries) (map[string]digest.Digest, error) {
 	found := map[string]digest.Digest{}
 	for _, image := range images {
@@ -242,8 +241,8 @@ func (f *createFlags) push(
 	return d.String(), place.Name(c.Repository()), err
 }
 
-// moduleTemplate returns the ModuleTemplate of the version, or nil if --module-template is not set. It always checks
-// the name of the module, because every control plane would reject an invalid name.
+// moduleTemplate returns the ModuleTemplate of the version, or nil without --module-template. It also checks the name
+// of the module.
 func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
 	module := bundle.ModuleOf(name)
 	template := v1beta2.ModuleTemplate{
@@ -283,8 +282,7 @@ func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
 	return text, nil
 }
 
-// checkTemplate returns the errors that the API server would return for a ModuleTemplate. Without --module-template, it
-// only checks the name of the module.
+// checkTemplate returns the errors that the API server would return for a ModuleTemplate.
 func (f *createFlags) checkTemplate(component string, text []byte) error {
 	schema, err := crdschema.Of("ModuleTemplate")
 	if err != nil {

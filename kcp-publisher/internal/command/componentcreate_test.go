@@ -31,7 +31,6 @@ spec:
 	mailerConfig = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mail, namespace: kyma-system}\n"
 )
 
-// rsaKey writes a private and a public key, and returns their paths.
 func rsaKey(t *testing.T) (private, public string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -137,7 +136,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == renderCommand { // this binary is the child process of component create
+	if len(os.Args) == 2 && os.Args[1] == renderCommand { // component create runs this binary as its child process
 		if err := render.Child(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

@@ -102,8 +102,6 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return writeRole(cmd.OutOrStdout(), args, objects)
 }
 
-// rendered returns the objects that an agent would render for a component version in a runtime that has only the
-// built-in Kubernetes APIs.
 func rendered(
 	ctx context.Context, reader *component.Reader, found component.Component, confined render.Confined,
 ) ([]*unstructured.Unstructured, error) {
@@ -129,7 +127,6 @@ func rendered(
 	return confined.Render(ctx, in)
 }
 
-// writeRole prints the objects as YAML documents.
 func writeRole(out io.Writer, modules []string, objects []runtime.Object) error {
 	fmt.Fprintf(out, "# Rights that an agent needs to install, upgrade and remove these modules:\n")
 	for _, module := range modules {

@@ -19,7 +19,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/signature"
 )
 
-// componentFlags are the flags for component sources and the signature policy.
 type componentFlags struct {
 	sources          []string
 	helmRepositories []string
@@ -28,8 +27,6 @@ type componentFlags struct {
 	policy           string
 }
 
-// add adds the flag for the cache size to settings and all other flags to flags. settings and flags can be the same
-// flag set.
 func (f *componentFlags) add(flags, settings *pflag.FlagSet) {
 	flags.StringArrayVar(&f.sources, "components", nil,
 		"registry path, or common transport archive as a folder, tar or tgz, with OCM components; can be repeated")
@@ -42,16 +39,13 @@ func (f *componentFlags) add(flags, settings *pflag.FlagSet) {
 			"required")
 }
 
-// components are the opened sources with their reader and verifier.
 type components struct {
-	reader *component.Reader
-	// verifier is nil if no policy is configured.
+	reader   *component.Reader
 	verifier *signature.Verifier
 	archives []*archive.Archive
 }
 
-// requires returns a function that reports whether a component must be signed, given its name. It returns nil if no
-// signature policy is configured.
+// requires returns a function that reports whether a component must be signed, or nil without a signature policy.
 func (c *components) requires() func(string) bool {
 	if c.verifier == nil {
 		return nil
@@ -67,8 +61,8 @@ func (c *components) close() error {
 	return errors.Join(problems...)
 }
 
-// open opens the sources in --components and the additional archives. The returned reader checks a cached component
-// version again after revalidate, and retries a failed read after retryAfter.
+// open opens the sources in --components and the additional archives. The reader checks a cached component version
+// again after revalidate, and retries a failed read after retryAfter.
 func (f *componentFlags) open(
 	registries *store.Registries, archives []string, revalidate, retryAfter time.Duration,
 ) (*components, error) {
@@ -108,7 +102,7 @@ func (f *componentFlags) open(
 	return opened, nil
 }
 
-// source opens an archive or a registry. The path of an archive can start with ctf:, as in --to.
+// The path of an archive can start with ctf:.
 func (c *components) source(name string, registries *store.Registries) (component.Source, error) {
 	path, isArchive := strings.CutPrefix(name, archiveScheme)
 	_, err := os.Stat(path)

@@ -13,8 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// confirm asks the user on a terminal to confirm the change in the question, unless --yes is set. Without a terminal it
-// returns a usage error that names --yes.
+// confirm asks the user to confirm a change, unless --yes is set. Without a terminal, it returns a usage error.
 func confirm(cmd *cobra.Command, yes bool, question string) error {
 	if yes {
 		return nil

@@ -22,7 +22,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// controlled contains the objects of a control plane by name.
 type controlled struct {
 	kymas     map[string]*v1beta2.Kyma
 	templates map[string]v1beta2.ModuleTemplate
@@ -31,7 +30,7 @@ type controlled struct {
 	rollouts  []v1alpha1.Rollout
 	// restricted lists the modules that require a kymaSelector.
 	restricted []string
-	// watched selects the Kymas that the publisher reconciles. If it is nil, the publisher reconciles all Kymas.
+	// watched selects the Kymas that the publisher reconciles. Nil selects all.
 	watched labels.Selector
 }
 
@@ -70,7 +69,7 @@ func readFleet(ctx context.Context, api client.Reader, namespace string) (contro
 	return c, nil
 }
 
-// with returns a copy of c after a Git commit: it adds the commit's objects and deletes the objects in prune.
+// with returns a copy of c after a Git commit, without the objects in prune.
 func (c controlled) with(objects source.Objects, prune []follow.Key, namespace string, now time.Time) controlled {
 	next := newControlled()
 	next.rollouts, next.restricted, next.watched = c.rollouts, c.restricted, c.watched
@@ -120,8 +119,7 @@ func (c controlled) with(objects source.Objects, prune []follow.Key, namespace s
 	return next
 }
 
-// merged returns the entries of the live and the applied map. For a key in both maps, it uses the applied value, as in
-// server-side apply.
+// As in server-side apply, applied values take precedence.
 func merged(live, applied map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, live)
@@ -129,7 +127,7 @@ func merged(live, applied map[string]string) map[string]string {
 	return all
 }
 
-// preview returns the fleet with the module versions that the rollouts would request for each runtime.
+// preview returns the fleet with the module versions that the publisher would install in each runtime.
 func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, error) {
 	snapshot, err := catalog.New(slices.Collect(maps.Values(c.templates)), slices.Collect(maps.Values(c.metas)),
 		c.restricted...)

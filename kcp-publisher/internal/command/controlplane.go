@@ -14,30 +14,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// defaultNamespace is the default namespace of Kymas, regardless of the kubeconfig's context.
 const defaultNamespace = "kcp-system"
 
-// controlPlane contains the flags to connect to the control plane's API.
 type controlPlane struct {
-	cluster   cli.Cluster
-	namespace string
-	// everywhere is true if --all-namespaces is set.
+	cluster    cli.Cluster
+	namespace  string
 	everywhere bool
 }
 
-// add adds the flags. in completes the help text of --namespace, such as "the Kymas".
+// in completes the help text of --namespace, such as "the Kymas".
 func (c *controlPlane) add(flags *pflag.FlagSet, in string) {
 	namespaceFlag(flags, &c.namespace, in)
 	c.cluster.AddFlags(flags, "the control plane")
 	c.cluster.AddTimeoutFlag(flags)
 }
 
-// addEverywhere adds --all-namespaces, for commands that list objects.
 func (c *controlPlane) addEverywhere(flags *pflag.FlagSet) {
 	flags.BoolVarP(&c.everywhere, "all-namespaces", "A", false, "list objects in all namespaces instead of --namespace")
 }
 
-// scope returns the namespace of the objects to list, or an empty string for all namespaces.
+// scope returns the namespace of the objects to list, or "" for all namespaces.
 func (c *controlPlane) scope() string {
 	if c.everywhere {
 		return ""

@@ -14,7 +14,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// stopped runs a command and reports whether a damaged file made it fail. The error must name the file and the fix.
 func stopped(t *testing.T, path string, args ...string) (failed bool) {
 	t.Helper()
 	o := run(args...)
@@ -68,8 +67,8 @@ func TestDamagedKeyFileIsReported(t *testing.T) {
 		o := run(args...)
 		_, err := os.Stat(path)
 		switch name := filepath.Base(path); {
-		case o.code == cli.ExitDone: // publish does not require this file or its folder
-			// A flipped bit in the public half of a key has no effect, because only the private half signs.
+		case o.code == cli.ExitDone: // publish does not require this file
+			// Only the private half of a key signs, so a flipped bit in the public half has no effect.
 			if name == keys.FileRoot || name == keys.FilePublisherKey && !strings.Contains(t.Name(), "bit") {
 				t.Errorf("publish succeeded although %s is damaged", name)
 			}

@@ -32,7 +32,6 @@ type diffFlags struct {
 	exitCode     bool
 }
 
-// errDiffers makes `diff --exit-code` exit with 3.
 var errDiffers = errors.New("the commit changes the control plane or its fleet")
 
 func newDiff() *cobra.Command {
@@ -108,7 +107,6 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// forecast resolves the modules of the fleet before and after the commit.
 func (f *diffFlags) forecast(
 	ctx context.Context, api client.Client, objects source.Objects, prune []follow.Key, maintenance plan.Maintenance,
 ) (forecast.Forecast, error) {
@@ -132,29 +130,24 @@ func (f *diffFlags) forecast(
 	return forecast.New(was, is, plan.RuntimeID, now)
 }
 
-// difference is the output of `diff`.
 type difference struct {
 	// Commit is empty for a folder.
 	Commit  string         `json:"commit,omitempty"`
 	Objects []objectChange `json:"objects"`
-	// Held is the reason why `run` would wait for an operator's permission to apply the commit. It is empty if `run`
-	// would apply the commit immediately.
+	// Held is the reason why `run` would wait for an operator's approval of the commit, or empty.
 	Held string `json:"held,omitempty"`
 	forecast.Forecast
 }
 
-// any reports whether the commit changes an object or a runtime.
 func (d difference) any() bool {
 	return len(d.Objects) > 0 || d.Held != "" || d.Changed > 0 || len(d.Coming) > 0 || len(d.Leaving) > 0
 }
 
-// objectChange is one changed object of the control plane.
 type objectChange struct {
 	Action string `json:"action"` // create, change or prune
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
-	// Place is the file and line of the object, or empty for a pruned object.
-	Place string `json:"place,omitempty"`
+	Place  string `json:"place,omitempty"`
 }
 
 func objectChanges(s follow.Survey) []objectChange {
@@ -172,7 +165,7 @@ func objectChanges(s follow.Survey) []objectChange {
 	return changes
 }
 
-// maxNamed is the maximum number of runtimes that one line of the output lists by name.
+// maxNamed is the maximum number of runtimes that one line lists by name.
 const maxNamed = 5
 
 func (d difference) draw(out io.Writer) {

@@ -14,8 +14,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// repeated runs a command on a full disk. If the command fails, repeated frees space and runs the command again. It
-// reports whether the first run succeeded.
 func repeated(t *testing.T, disk clitest.Disk, args ...string) (enough bool) {
 	t.Helper()
 	args = append([]string{}, args...)
@@ -26,7 +24,7 @@ func repeated(t *testing.T, disk clitest.Disk, args ...string) (enough bool) {
 	if o.code == cli.ExitDone {
 		return true
 	}
-	output := o.out + o.err // publish lists the failure of each runtime in its rows
+	output := o.out + o.err
 	for _, want := range []string{"no space left on device", disk.Dir} {
 		if !strings.Contains(output, want) {
 			t.Errorf("the error does not contain %q: %s", want, output)
@@ -40,7 +38,6 @@ func repeated(t *testing.T, disk clitest.Disk, args ...string) (enough bool) {
 	return false
 }
 
-// files returns the content of all files below a folder by name.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -57,7 +54,6 @@ func files(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// same fails the test unless two folders have the same files with the same content.
 func same(t *testing.T, got, want string) {
 	t.Helper()
 	a, b := files(t, got), files(t, want)
@@ -149,7 +145,6 @@ func TestPublishCanBeRepeatedAfterDiskFull(t *testing.T) {
 		})
 }
 
-// intact fails the test unless every blob of a layout matches its digest and every listed manifest exists.
 func intact(t *testing.T, layout string) {
 	t.Helper()
 	all := files(t, layout)

@@ -30,7 +30,7 @@ type enrollFlags struct {
 	generation                                       int
 }
 
-// enrolled is one runtime to enroll. Its enrollment token is valid only for kyma.
+// The enrollment token is valid only for this Kyma.
 type enrolled struct {
 	id   string
 	kyma trust.Kyma
@@ -150,7 +150,6 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// writeNew creates a file that only its owner can read. It returns an error if the file exists.
 func writeNew(path string, data []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -163,8 +162,7 @@ func writeNew(path string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// selected returns the runtimes to enroll. If the arguments name runtimes, it does not read the control plane, because
-// their Kymas may not exist yet.
+// The Kymas of named runtimes may not exist yet, so selected does not read the control plane for them.
 func (f *enrollFlags) selected(cmd *cobra.Command, args []string) ([]enrolled, error) {
 	var all []enrolled
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(args))) {
@@ -201,7 +199,6 @@ func (f *enrollFlags) selected(cmd *cobra.Command, args []string) ([]enrolled, e
 	return all, nil
 }
 
-// secret returns the bootstrap Secret of a runtime.
 func (f *enrollFlags) secret(one enrolled) ([]byte, error) {
 	root, err := keys.Folder{Dir: f.dir}.Root()
 	if err != nil {

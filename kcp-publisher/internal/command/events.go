@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// maxListedEvents is the maximum number of Events that the command reads, to bound its memory.
+// maxListedEvents limits the memory of the command.
 const maxListedEvents = 20_000
 
 type eventFlags struct {
@@ -96,8 +96,7 @@ func (f *eventFlags) run(cmd *cobra.Command, args []string) error {
 	return cli.Print(cmd.OutOrStdout(), f.format, all, func(out io.Writer) { f.draw(out, all, time.Now()) })
 }
 
-// listEvents returns the Events that match the field selector about, oldest first. It omits Events about objects of
-// other projects.
+// listEvents returns this project's Events, oldest first.
 func listEvents(ctx context.Context, api client.Reader, namespace string, about fields.Set) ([]corev1.Event, error) {
 	var all []corev1.Event
 	var selector fields.Selector
@@ -127,12 +126,11 @@ func listEvents(ctx context.Context, api client.Reader, namespace string, about 
 	return all, nil
 }
 
-// ofFleet reports whether an Event is about an object of the control plane that this project defines.
 func ofFleet(about corev1.ObjectReference) bool {
 	return about.APIVersion == v1beta2.GroupVersion.String() || about.APIVersion == v1alpha1.GroupVersion.String()
 }
 
-// lastSeen returns the time of the last occurrence, from the fields that the recorders of Kubernetes use.
+// Recorders of Kubernetes use different fields for the time of the last occurrence.
 func lastSeen(e *corev1.Event) time.Time {
 	if e.Series != nil {
 		return e.Series.LastObservedTime.Time
@@ -145,7 +143,6 @@ func lastSeen(e *corev1.Event) time.Time {
 	return e.CreationTimestamp.Time
 }
 
-// occurrences returns how often an Event occurred.
 func occurrences(e *corev1.Event) int32 {
 	if e.Series != nil {
 		return e.Series.Count

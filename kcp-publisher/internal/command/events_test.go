@@ -14,7 +14,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// eventAbout returns an Event whose last occurrence was some minutes before noon.
 func eventAbout(kind, version, name string, minutes int) corev1.Event {
 	return corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: defaultNamespace, Name: fmt.Sprintf("%s.%d", name, minutes)},

@@ -66,15 +66,14 @@ func newExport() *cobra.Command {
 	return cmd
 }
 
-// exported is the output of `export`.
 type exported struct {
 	Files        []string       `json:"files"`
 	SizeBytes    int64          `json:"sizeBytes"`
 	LeftOutBytes int64          `json:"leftOutBytes"`
 	Contents     []export.Entry `json:"contents"`
-	// Unlisted lists the modules whose components list no images, if images were requested and no renderer was used.
+	// Unlisted lists the modules whose images are unknown.
 	Unlisted []string `json:"unlistedImages,omitempty"`
-	// Modules lists the images of each module and their source, if images were requested.
+	// Modules lists the images of each module, if the user requested images.
 	Modules []export.ModuleImages `json:"modules,omitempty"`
 }
 
@@ -151,8 +150,6 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 	return options, packing, checkKeys(ctx, options.Keys, options.Place)
 }
 
-// unconfined returns a warning for operating systems that do not limit the memory of the renderer. It returns "" for
-// Linux.
 func unconfined(system string) string {
 	if system == "linux" {
 		return ""
@@ -161,7 +158,6 @@ func unconfined(system string) string {
 		"untrusted modules on Linux or with --renderer=none"
 }
 
-// bases returns the digest of the bundle that each runtime already has, according to --since.
 func (f *exportFlags) bases(runtimes []string) (map[string]digest.Digest, error) {
 	found := map[string]digest.Digest{}
 	for _, since := range f.since {
@@ -189,7 +185,6 @@ func (f *exportFlags) bases(runtimes []string) (map[string]digest.Digest, error)
 	return found, nil
 }
 
-// readReport reads an unverified report from a file.
 func readReport(path string) (bundle.Report, error) {
 	fetched, err := reportFile(path)
 	if err != nil {
@@ -251,8 +246,7 @@ func (e exported) draw(out io.Writer) {
 	e.drawModules(out)
 }
 
-// drawModules lists the modules whose exported images can be incomplete. It prints each problem as one line, because
-// the text comes from a chart and is untrusted.
+// The problems come from untrusted charts, so each is printed as one line.
 func (e exported) drawModules(out io.Writer) {
 	var none, listed []string
 	for _, m := range e.Modules {

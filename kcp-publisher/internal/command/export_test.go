@@ -15,8 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
-// reportIn writes a report of a runtime to a file and returns its path. If observed is not empty, the report names it
-// as the applied bundle.
 func reportIn(t *testing.T, runtime string, observed digest.Digest) string {
 	t.Helper()
 	key, err := trust.GenerateKey()

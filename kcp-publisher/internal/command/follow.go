@@ -17,7 +17,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
-// followFlags are the flags for the Git repository that the control plane follows.
 type followFlags struct {
 	url      string
 	git      gitFlags
@@ -26,13 +25,12 @@ type followFlags struct {
 	rewind   bool
 }
 
-// pruneFlags limit how many objects in the control plane a Git commit can delete without an operator's permission.
+// pruneFlags limit how many objects a Git commit can delete without an operator's approval.
 type pruneFlags struct {
 	all               bool
 	percent, maxCount int
 }
 
-// add adds --git-prune-all to flags and the two limits to settings. flags and settings can be the same flag set.
 func (f *pruneFlags) add(flags, settings *pflag.FlagSet) {
 	flags.BoolVar(&f.all, "git-prune-all", false,
 		"allow every commit to prune all objects, or all Kymas, of earlier commits, and Kymas with a live runtime")
@@ -53,7 +51,6 @@ func (f *pruneFlags) isSet() bool {
 	return *f != pruneFlags{percent: defaultPrunePercent, maxCount: defaultPruneCount}
 }
 
-// pruning returns the validated prune limits.
 func (f *pruneFlags) pruning() (follow.Pruning, error) {
 	if f.percent < 0 || f.percent > 100 {
 		return follow.Pruning{}, cli.Usage(fmt.Errorf("git-prune-percent %d: must be 0 to 100", f.percent))
@@ -75,14 +72,13 @@ func (f *followFlags) add(flags, settings *pflag.FlagSet) {
 		"apply a commit of --git-url even if it does not descend from the previously applied commit")
 }
 
-// errShard rejects --git-url for a publisher that reconciles only some of the Kymas.
+// errShard rejects --git-url for a publisher that reconciles only some Kymas.
 var errShard = errors.New(
 	"--git-url cannot be combined with --watch-label-selector: other publishers would not wait for a partially " +
 		"applied commit; run a single publisher without a selector",
 )
 
-// follower returns the follower of the Git repository, or nil if --git-url is not set. selector is the value of
-// --watch-label-selector.
+// follower returns nil without --git-url. selector is the value of --watch-label-selector.
 func (f *followFlags) follower(namespace, selector string) (*follow.Follower, error) {
 	if f.url == "" {
 		if f.git.isSet() || f.prune.isSet() || f.rewind {
@@ -113,7 +109,6 @@ func (f *followFlags) follower(namespace, selector string) (*follow.Follower, er
 	}, nil
 }
 
-// followWith adds the follower of the Git repository to the manager and connects it to the controllers.
 func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.Kymas) error {
 	follower.Client, follower.Reader, follower.Events = mgr.GetClient(), mgr.GetAPIReader(),
 		mgr.GetEventRecorder("kcp-publisher")

@@ -15,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// gitFlags select a commit of a Git repository, the credentials to read it, and the keys to verify it.
 type gitFlags struct {
 	branch, tag, path, credentials, signers string
 }
@@ -33,7 +32,7 @@ func (f *gitFlags) add(flags *pflag.FlagSet) {
 
 func (f *gitFlags) isSet() bool { return *f != gitFlags{} }
 
-// open opens the repository at url. flag is the command-line flag that contains the URL; errors start with its name.
+// flag is the name of the flag with the URL, for errors.
 func (f *gitFlags) open(flag, url string) (*git.Repository, error) {
 	options := git.Options{URL: url, Branch: f.branch, Tag: f.tag, Path: f.path}
 	var err error
@@ -54,24 +53,19 @@ func (f *gitFlags) open(flag, url string) (*git.Repository, error) {
 	return repository, nil
 }
 
-// loaded contains the objects of a folder or a commit.
 type loaded struct {
 	objects source.Objects
 	// source is the commit, or nil for a folder.
 	source *bundle.Source
-	// copied is the path of a temporary folder with the commit's files if the commit contains component archives, or
-	// empty.
 	copied string
 }
 
 func (l loaded) close() {
 	if l.copied != "" {
-		_ = os.RemoveAll(l.copied) // a temporary folder
+		_ = os.RemoveAll(l.copied)
 	}
 }
 
-// load reads the objects of a folder or of a Git repository's selected commit. from is the path of the folder or the
-// URL of the repository. load writes warnings to out.
 func (f *gitFlags) load(ctx context.Context, flag, from string, out io.Writer) (loaded, error) {
 	if !git.Is(from) {
 		if f.isSet() {

@@ -18,7 +18,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// repository is a Git repository with a working tree.
 type repository struct {
 	t   *testing.T
 	dir string
@@ -37,7 +36,6 @@ func newRepository(t *testing.T) *repository {
 
 func (r *repository) url() string { return "file://" + r.dir }
 
-// commit commits the working tree and returns the hash.
 func (r *repository) commit() string {
 	r.t.Helper()
 	tree, err := r.git.Worktree()
@@ -56,7 +54,6 @@ func (r *repository) commit() string {
 	return hash.String()
 }
 
-// lastSource returns the commit in a runtime's bundle.
 func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 	t.Helper()
 	root, err := keys.Folder{Dir: keyDir}.Root()
@@ -121,8 +118,7 @@ func TestInvalidCommitErrorNamesFileAndLine(t *testing.T) {
 	}
 }
 
-// TestGitGuideShowsTheActualOutput checks the samples in docs/guides/git.md that need no control plane. Hashes and
-// addresses are normalized.
+// Hashes and addresses in the samples are normalized.
 func TestGitGuideShowsTheActualOutput(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/guides/git.md")
 	if err != nil {
@@ -149,7 +145,7 @@ func TestGitGuideShowsTheActualOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Core.IsBare = true // without a working tree
+	config.Core.IsBare = true
 	if err := r.git.SetConfig(config); err != nil {
 		t.Fatal(err)
 	}

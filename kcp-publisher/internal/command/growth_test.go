@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// allocated returns the bytes that two runs of publish allocate for a folder with some number of runtimes.
 func allocated(t *testing.T, runtimes int) uint64 {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,10 +37,9 @@ func allocated(t *testing.T, runtimes int) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// If allocations grew with the square of the number of runtimes, four times as many runtimes would allocate sixteen
-// times as much.
+// With quadratic growth, four times as many runtimes would allocate sixteen times as much.
 func TestPublishAllocationsGrowLinearly(t *testing.T) {
-	allocated(t, 1) // one-time allocations
+	allocated(t, 1)
 	small, large := allocated(t, 50), allocated(t, 200)
 	t.Logf("%d KiB for 50 runtimes, %d KiB for 200", small>>10, large>>10)
 	if large > 6*small {

@@ -25,7 +25,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Formats of -o for a bill of materials.
 const (
 	formatCycloneDX = "cyclonedx"
 	formatSPDX      = "spdx"
@@ -107,7 +106,6 @@ func (f *imagesFlags) run(cmd *cobra.Command) error {
 	return f.print(cmd.OutOrStdout(), found, cmp.Or(options.Keys.Root.Fleet, "fleet"), time.Now())
 }
 
-// print writes the image inventory of a fleet in the format that -o selects.
 func (f *imagesFlags) print(out io.Writer, found inventory.Fleet, fleet string, now time.Time) error {
 	switch f.format {
 	case formatCycloneDX:
@@ -128,8 +126,8 @@ func (f *imagesFlags) options(ctx context.Context) (export.Options, error) {
 	return options, err
 }
 
-// bundleSource opens the registry at location and reads the root of trust that verifies the bundles in it. flag is the
-// command-line flag that contains the location.
+// bundleSource opens the registry at location and reads the root of trust. flag is the name of the flag with the
+// location.
 func bundleSource(
 	ctx context.Context, registry *cli.Registry, flag, location, root string,
 ) (options export.Options, err error) {
@@ -150,7 +148,7 @@ func bundleSource(
 	return options, err
 }
 
-// maxRuntimesNamed is the maximum number of runtimes that a row of the table lists by name.
+// maxRuntimesNamed is the maximum number of runtimes that a row lists by name.
 const maxRuntimesNamed = 3
 
 func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {

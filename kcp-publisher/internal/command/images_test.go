@@ -12,7 +12,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
-// imagesOfModules are the images of the modules in manyKymas.
 func imagesOfModules() map[inventory.Module]inventory.Content {
 	contents := map[inventory.Module]inventory.Content{}
 	for _, letter := range "abcdefghij" {
@@ -60,8 +59,8 @@ func TestImagesAreShownWithTheAgeOfTheReports(t *testing.T) {
 	}
 }
 
-// BenchmarkImages measures one query for a fleet of 10,000 runtimes with 10 modules each, including the requests to the
-// API server. It excludes the time to read and render each module version once.
+// BenchmarkImages measures one query for 10,000 runtimes with 10 modules each, without reading and rendering the
+// modules.
 func BenchmarkImages(b *testing.B) {
 	api, _ := manyKymas(b, 10_000).connect(b)
 	contents := imagesOfModules()

@@ -15,10 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
-// period is the range of time between --since and --until.
 type period struct{ since, until time.Time }
 
-// period returns the period of --since and --until, or nil if --since is not set. The error is a usage error.
 func (f *imagesFlags) period(now time.Time) (*period, error) {
 	if f.since == "" {
 		if f.until != "" {
@@ -46,7 +44,6 @@ func (f *imagesFlags) period(now time.Time) (*period, error) {
 	return &p, nil
 }
 
-// pointInTime parses the value of a flag: an RFC 3339 time, or a date, which means midnight UTC.
 func pointInTime(flag, text string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -57,7 +54,6 @@ func pointInTime(flag, text string) (time.Time, error) {
 		cli.Usage(fmt.Errorf("%s %q: must be a time such as 2026-11-01 or 2026-11-01T08:00:00Z", flag, text))
 }
 
-// compare prints how the images in the published bundles differ between two times.
 func (f *imagesFlags) compare(
 	ctx context.Context, out io.Writer, options export.Options, kymas []v1beta2.Kyma, p period,
 ) error {
@@ -80,7 +76,6 @@ func (f *imagesFlags) compare(
 	return cli.Print(out, f.format, difference, func(out io.Writer) { drawDifference(out, difference) })
 }
 
-// inventory returns the images of the runtimes, filtered by --image and --module.
 func (f *imagesFlags) inventory(
 	ctx context.Context, options export.Options, runtimes []inventory.Runtime,
 ) (inventory.Fleet, error) {

@@ -54,12 +54,11 @@ func newImportReport() *cobra.Command {
 	return cmd
 }
 
-// takenReport is the output of `import-report`.
 type takenReport struct {
 	Runtime  string    `json:"runtime"`
 	Sequence int64     `json:"sequence"`
 	Time     time.Time `json:"time"`
-	// Bundle is the sequence of the bundle that the runtime has applied, or 0.
+	// Bundle is the sequence of the applied bundle, or 0.
 	Bundle int64 `json:"bundle"`
 	Known  bool  `json:"known"`
 }
@@ -73,9 +72,8 @@ func (r takenReport) draw(out io.Writer) {
 		r.Time.Format(time.RFC3339), what, r.Bundle)
 }
 
-// importReport pushes a report to the registry. It refuses a report that is older than the existing report, unless
-// replace is set. It does not verify signatures, because only the publisher has the runtime's key, so the existing
-// report can be forged.
+// importReport pushes a report to the registry. Without replace, it refuses a report that is older than the existing
+// one. It does not verify signatures, because only the publisher has the runtime's key.
 func importReport(
 	ctx context.Context, place store.Store, fetched bundle.Fetched, now time.Time, replace bool,
 ) (takenReport, error) {
@@ -110,8 +108,7 @@ func importReport(
 		store.PushReport(ctx, place, report.Runtime, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes))
 }
 
-// canFollow returns an error if a report must not replace the existing report. Any report can replace an existing
-// report that is unreadable or that the publisher refuses because of its time.
+// canFollow returns an error if a report must not replace the existing report.
 func canFollow(report bundle.Report, before bundle.Fetched, now time.Time) error {
 	existing, err := bundle.ClaimedReport(before)
 	if err != nil || bundle.CheckReportTime(existing, now) != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// TestImportReportRefusesOlderReport imports a report after an existing report, whose signature was never verified.
 func TestImportReportRefusesOlderReport(t *testing.T) {
 	noon := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	key, err := trust.GenerateKey()

@@ -94,7 +94,6 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 	return errors.Join(err, drawn)
 }
 
-// summary returns the result of a check in one line.
 func summary(findings []isolation.Finding) string {
 	refused, leftOver := 0, 0
 	for _, f := range findings {

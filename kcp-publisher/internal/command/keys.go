@@ -17,14 +17,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// rootValidity is the default validity of a root of trust.
 const rootValidity = 365 * 24 * time.Hour
 
 func keysFlag(flags *pflag.FlagSet, into *string) {
 	flags.StringVar(into, "keys", "keys", "folder with the root of trust and the keys")
 }
 
-// publisherKeyFlags adds --keys and --publisher-key.
 func publisherKeyFlags(flags *pflag.FlagSet, into *keys.Folder) {
 	keysFlag(flags, &into.Dir)
 	flags.StringVar(&into.PublisherKey, "publisher-key", "",
@@ -101,7 +99,6 @@ func printMade(cmd *cobra.Command, format string, made []keys.Made) error {
 	})
 }
 
-// changing contains the flags of commands that create the next version of the root of trust.
 type changing struct {
 	folder             keys.Folder
 	passphrase, format string
@@ -122,14 +119,12 @@ func (c *changing) add(flags *pflag.FlagSet) {
 		"start a new epoch: reset sequence numbers and invalidate all earlier bundles")
 }
 
-// open reads the passphrase of the root keys from --passphrase-file.
 func (c *changing) open() error {
 	opened, err := folderOf(c.folder.Dir, c.passphrase)
 	c.folder.Passphrase = opened.Passphrase
 	return err
 }
 
-// make creates the next version of the root of trust with the given change, and prints the written files.
 func (c *changing) make(cmd *cobra.Command, change func(*keys.Change) error) error {
 	if c.validity <= 0 {
 		return cli.Usage(fmt.Errorf("--validity %s: must be more than 0", c.validity))
@@ -161,7 +156,6 @@ func (c *changing) make(cmd *cobra.Command, change func(*keys.Change) error) err
 	return printMade(cmd, c.format, made)
 }
 
-// rotation contains the flags of commands that replace keys.
 type rotation struct {
 	changing
 	public, old     string
@@ -218,7 +212,6 @@ func (r *rotation) run(cmd *cobra.Command, role string) error {
 	})
 }
 
-// token replaces the secret in token.key. This requires no new version of the root of trust.
 func (r *rotation) token(cmd *cobra.Command) error {
 	for _, flag := range []string{"public-key", "publisher-key", "old", "revoke", "root-key", "validity", "new-epoch"} {
 		if cmd.Flags().Changed(flag) {
@@ -275,8 +268,7 @@ func newKeysRevoke() *cobra.Command {
 	return cmd
 }
 
-// revocable returns the thumbprint of the key with the given thumbprint or id. The root of trust must list the key,
-// unless unlisted is true.
+// The root of trust must list the key, unless unlisted is true.
 func revocable(folder keys.Folder, name string, unlisted bool) (string, error) {
 	thumbprint, err := folder.Find(name)
 	var unknown *keys.UnknownKeyError
@@ -292,7 +284,6 @@ func revocable(folder keys.Folder, name string, unlisted bool) (string, error) {
 	return thumbprint, err
 }
 
-// confirmRevocation asks for a confirmation before it revokes a key in use. Without a terminal, --yes is required.
 func confirmRevocation(cmd *cobra.Command, folder keys.Folder, thumbprint string, yes bool) error {
 	role, err := folder.Signs(cmd.Context(), thumbprint)
 	if err != nil || role == "" || yes {

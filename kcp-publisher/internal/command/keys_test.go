@@ -43,7 +43,7 @@ func shownKeys(t *testing.T, dir string) shownRoot {
 	return root
 }
 
-// keyIn returns the only key of a role with the given state. It fails the test if there is no such key or several.
+// keyIn fails the test unless the role has exactly one key with the state.
 func (s shownRoot) keyIn(t *testing.T, role string, state keys.State) keys.Key {
 	t.Helper()
 	found := slices.DeleteFunc(slices.Clone(s.Keys), func(k keys.Key) bool {
@@ -80,7 +80,7 @@ func TestRevokeRefusesUnlistedKey(t *testing.T) {
 		t.Fatalf("got version %d with revoked keys %v, want version 2 without revoked keys", got.Version, got.Revoked)
 	}
 
-	done(t, "keys", "revoke", before.ID, "--keys", dir) // by its id in root.json
+	done(t, "keys", "revoke", before.ID, "--keys", dir) // by its ID in root.json
 	if got := shownKeys(t, dir); !slices.Equal(got.Revoked, []string{before.Thumbprint}) ||
 		!slices.Equal(got.Publishers, []string{inUse.Thumbprint}) {
 		t.Errorf("got revoked keys %v and publisher keys %v", got.Revoked, got.Publishers)
@@ -148,7 +148,7 @@ func TestKeysShowPrintsTheStateOfEachKey(t *testing.T) {
 	done(t, "keys", "init", "--keys", dir, "--root-keys", "2", "--threshold", "2")
 	done(t, "keys", "rotate", "publisher", "--keys", dir)
 	done(t, "keys", "rotate", "token", "--keys", dir)
-	done(t, "keys", "rotate", "enroll", "--keys", dir, "--root-key", filepath.Join(dir, "root.key")) // only a draft
+	done(t, "keys", "rotate", "enroll", "--keys", dir, "--root-key", filepath.Join(dir, "root.key")) // writes only a draft
 	shown := shownKeys(t, dir)
 	for _, k := range []struct {
 		role  string

@@ -15,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// shownRoot is the output of `keys show`.
 type shownRoot struct {
 	Version    int64             `json:"version"`
 	Epoch      int64             `json:"epoch"`
@@ -28,7 +27,7 @@ type shownRoot struct {
 	Releases   []string          `json:"releases,omitempty"`
 	Floors     map[string]string `json:"floors,omitempty"`
 	Revoked    []string          `json:"revoked,omitempty"`
-	// Expired is true if the root has expired. Keys lists the keys of the root and of the key folder with their states.
+	// Keys lists the keys of the root and of the key folder with their states.
 	Expired bool       `json:"expired"`
 	Keys    []keys.Key `json:"keys"`
 }
@@ -94,7 +93,6 @@ func (s shownRoot) draw(out io.Writer) {
 	}
 }
 
-// stateText describes the state of a key.
 func (s shownRoot) stateText(key keys.Key) string {
 	switch key.State {
 	case keys.InUse:

@@ -95,7 +95,6 @@ func drawOmitted(out io.Writer, d *bundle.ModuleDetails) {
 	}
 }
 
-// nameOf returns an object as KIND NAMESPACE/NAME.
 func nameOf(o bundle.DetailedObject) string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name

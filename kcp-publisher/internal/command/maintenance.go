@@ -14,17 +14,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// maintenanceFlags configure the windows for upgrades with downtime.
 type maintenanceFlags struct {
 	policy  string
 	minimum time.Duration
 }
 
-// defaultMinimumWindow is the default of lifecycle-manager.
+// lifecycle-manager has the same default.
 const defaultMinimumWindow = 20 * time.Minute
 
-// add adds --maintenance-policy to flags and --min-maintenance-window-size to settings. flags and settings can be the
-// same flag set.
 func (f *maintenanceFlags) add(flags, settings *pflag.FlagSet) {
 	flags.StringVar(&f.policy, "maintenance-policy", "",
 		"file with a maintenance-window policy in lifecycle-manager's format; times have a fixed UTC offset, without "+
@@ -33,7 +30,6 @@ func (f *maintenanceFlags) add(flags, settings *pflag.FlagSet) {
 		"minimum remaining time of a maintenance window for an upgrade to begin")
 }
 
-// maintenance reads the policy and calls remark for every rule that has no effect.
 func (f *maintenanceFlags) maintenance(remark func(string)) (plan.Maintenance, error) {
 	if f.minimum < 0 || f.minimum > window.MaxMinimum {
 		return plan.Maintenance{},

@@ -81,8 +81,7 @@ func (f *moveFlags) run(cmd *cobra.Command, runtime string) error {
 	return f.assign(cmd.Context(), api, former, runtime, cmd.OutOrStdout())
 }
 
-// release stops publishing to a runtime and deletes its Kyma. The publisher finalizes a released Kyma without pushing a
-// last bundle.
+// The publisher finalizes a released Kyma without pushing a last bundle.
 func (f *moveFlags) release(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, out io.Writer) error {
 	before := kyma.DeepCopy()
 	kyma.Annotations = put(kyma.Annotations, v1beta2.AnnotationMovedAway, v1beta2.True)
@@ -94,8 +93,6 @@ func (f *moveFlags) release(ctx context.Context, api client.Client, kyma *v1beta
 	return f.remove(ctx, api, kyma, out)
 }
 
-// assign makes another Kyma the owner of a runtime, and removes the former Kyma once the publisher has recorded the
-// change.
 func (f *moveFlags) assign(
 	ctx context.Context, api client.Client, former *v1beta2.Kyma, runtime string, out io.Writer,
 ) error {
@@ -115,7 +112,6 @@ func (f *moveFlags) assign(
 	}
 	before := next.DeepCopy()
 	next.Annotations = put(next.Annotations, v1beta2.AnnotationHandOver, proof)
-	// With this annotation, the publisher would publish no bundles.
 	delete(next.Annotations, v1beta2.AnnotationMovedAway)
 	if err := api.Patch(ctx, next, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("assign runtime %s to Kyma %s/%s: %w", runtime, next.Namespace, next.Name, err)
@@ -134,8 +130,7 @@ func (f *moveFlags) assign(
 	return f.remove(ctx, api, former, out)
 }
 
-// target returns the Kyma that a runtime moves to. If it does not exist, target creates it as a copy of the former
-// Kyma.
+// target returns the Kyma that the runtime moves to, and creates it if necessary.
 func (f *moveFlags) target(
 	ctx context.Context, api client.Client, former *v1beta2.Kyma, runtime string,
 ) (*v1beta2.Kyma, error) {
@@ -177,15 +172,14 @@ func (f *moveFlags) target(
 	return next, nil
 }
 
-// remove waits until the publisher has released the former Kyma, and deletes the Kyma.
 func (f *moveFlags) remove(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, out io.Writer) error {
 	name := kyma.Namespace + "/" + kyma.Name
 	if f.keep {
 		fmt.Fprintf(out, "Kyma %s is kept; you can delete it at any time, and the runtime keeps its modules\n", name)
 		return nil
 	}
-	// The publisher must record that the Kyma no longer owns the runtime before it processes the Kyma's deletion.
-	// Otherwise, the publisher would uninstall all modules of the runtime.
+	// The publisher must record the handover before it processes the deletion. Otherwise, it would uninstall all
+	// modules of the runtime.
 	if err := f.until(ctx, "the publisher to release Kyma "+name, func() (bool, error) {
 		err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma)
 		return err != nil || handedOver(kyma), client.IgnoreNotFound(err)
@@ -199,7 +193,6 @@ func (f *moveFlags) remove(ctx context.Context, api client.Client, kyma *v1beta2
 	return nil
 }
 
-// handedOver reports whether the publisher stopped publishing for a Kyma because its runtime was handed over.
 func handedOver(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	return s == nil || s.Key == nil && s.Published == nil ||
@@ -220,7 +213,6 @@ func (f *moveFlags) until(ctx context.Context, what string, done func() (bool, e
 	}
 }
 
-// put sets an entry in a map, which can be nil, and returns the map.
 func put(all map[string]string, key, value string) map[string]string {
 	if all == nil {
 		all = map[string]string{}

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// The functions in this file list the candidates for shell completion. They read the control plane that the flags
-// select. To keep requests small, they read only the metadata of Kymas.
+// The functions in this file list candidates for shell completion. They read only the metadata of Kymas, to keep
+// requests small.
 
 func (c *controlPlane) runtimes(ctx context.Context, _ []string) ([]string, error) {
 	return c.ofKymas(ctx, plan.RuntimeID)
@@ -43,7 +43,6 @@ func (c *controlPlane) ofKymas(ctx context.Context, name func(*v1beta2.Kyma) str
 	return names, nil
 }
 
-// rollouts lists the rollouts, the active ones first.
 func (c *controlPlane) rollouts(ctx context.Context, _ []string) ([]string, error) {
 	var list v1alpha1.RolloutList
 	if err := c.list(ctx, &list); err != nil {
@@ -57,7 +56,6 @@ func (c *controlPlane) rollouts(ctx context.Context, _ []string) ([]string, erro
 	return names, nil
 }
 
-// waves lists the waves of the rollout that the first argument names.
 func (c *controlPlane) waves(ctx context.Context, args []string) ([]string, error) {
 	var list v1alpha1.RolloutList
 	if err := c.list(ctx, &list); err != nil {
@@ -75,12 +73,10 @@ func (c *controlPlane) waves(ctx context.Context, args []string) ([]string, erro
 	return names, nil
 }
 
-// modules lists the modules of the catalog.
 func (c *controlPlane) modules(ctx context.Context, _ []string) ([]string, error) {
 	return c.ofMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) []string { return []string{spec.ModuleName} })
 }
 
-// versions lists the module versions that the channels contain.
 func (c *controlPlane) versions(ctx context.Context, _ []string) ([]string, error) {
 	return c.ofMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) (all []string) {
 		for _, channel := range spec.Channels {
@@ -90,7 +86,6 @@ func (c *controlPlane) versions(ctx context.Context, _ []string) ([]string, erro
 	})
 }
 
-// channels lists the channels of the catalog.
 func (c *controlPlane) channels(ctx context.Context, _ []string) ([]string, error) {
 	return c.ofMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) (all []string) {
 		for _, channel := range spec.Channels {
@@ -122,7 +117,7 @@ func (c *controlPlane) list(ctx context.Context, list client.ObjectList) error {
 	return api.List(ctx, list, client.InNamespace(c.scope()))
 }
 
-// each completes each of the first eight arguments of a command from the same list of names.
+// each completes the first eight arguments of a command from the same list.
 func each(cmd *cobra.Command, names cli.Names) {
 	cli.Complete(cmd, names, names, names, names, names, names, names, names)
 }

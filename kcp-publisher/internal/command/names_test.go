@@ -9,7 +9,7 @@ import (
 )
 
 func TestNamesOfTheControlPlaneAreCompleted(t *testing.T) {
-	t.Setenv("KUBECONFIG", "/nowhere") // completion must return nothing, not file names, if nothing can be listed
+	t.Setenv("KUBECONFIG", "/nowhere")
 	for _, args := range []string{"status ", "status --module ", "status --version ", "why ", "why berlin ",
 		"reconcile ", "suspend ", "resume ", "revoke ", "rollout show ",
 		"logs ", "logs berlin ", "tree ", "rollout status ", "rollout history ", "enroll ", "status --namespace ",

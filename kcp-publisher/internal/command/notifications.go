@@ -22,7 +22,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// notificationFlags are the flags for notifications from registries and to agents.
 type notificationFlags struct {
 	receiverAddress, receiverToken string
 	address, generations           string
@@ -32,7 +31,7 @@ type notificationFlags struct {
 	tokens *receiver.TokenFile // nil until check has read the token file
 }
 
-// maxConnections is the upper limit of --notifications-connections. One process cannot have as many file descriptors.
+// One process cannot have more file descriptors.
 const maxConnections = 1_000_000
 
 func (f *notificationFlags) add(flags, settings *pflag.FlagSet) {
@@ -56,7 +55,6 @@ func (f *notificationFlags) add(flags, settings *pflag.FlagSet) {
 	settings.StringVar(&f.key, "notifications-tls-key", "", "PEM file with the private key of the TLS certificate")
 }
 
-// check validates the flags and reads the receiver's token, which is required.
 func (f *notificationFlags) check() (err error) {
 	switch {
 	case (f.receiverAddress == "") != (f.receiverToken == ""):
@@ -79,7 +77,6 @@ func (f *notificationFlags) check() (err error) {
 	return nil
 }
 
-// setUp adds the servers that have an address to the manager.
 func (f *notificationFlags) setUp(
 	mgr ctrl.Manager, kymas *controller.Kymas, folder keys.Folder, location string,
 ) error {
@@ -93,7 +90,6 @@ func (f *notificationFlags) setUp(
 	return f.setUpSubscribers(mgr, kymas, folder, secure)
 }
 
-// secure returns the TLS configuration, or nil. Certificates are reloaded while the servers run.
 func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
 	if f.certificate == "" {
 		return nil, nil
@@ -167,7 +163,6 @@ func (f *notificationFlags) setUpSubscribers(
 	return nil
 }
 
-// leading returns a function that reports whether this replica has the lease.
 func leading(mgr ctrl.Manager) func() bool {
 	return func() bool {
 		select {

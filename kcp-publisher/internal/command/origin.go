@@ -20,7 +20,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// originFlags are the flags for reading published bundles, to show the origin of modules.
 type originFlags struct {
 	location, trust string
 	registry        cli.Registry
@@ -33,7 +32,7 @@ func (f *originFlags) add(flags *pflag.FlagSet) {
 	f.registry.AddFlags(flags)
 }
 
-// asked reports whether --location and --trust request the origins of modules.
+// asked reports whether --location and --trust are set.
 func (f *originFlags) asked() (bool, error) {
 	if (f.location == "") != (f.trust == "") {
 		return false, cli.Usage(errors.New("--location and --trust: set both or neither"))
@@ -41,8 +40,8 @@ func (f *originFlags) asked() (bool, error) {
 	return f.location != "", nil
 }
 
-// origins returns the origins of the modules in the Kyma's published bundle, or of one named module. It returns nil if
-// origins are not requested. The error is a *refusal.Error if this fleet's keys did not sign the bundle.
+// origins returns the origins of the modules in the published bundle, or of one module. It returns nil without
+// --location. The error is a *refusal.Error if the bundle's signature is invalid.
 func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module string) ([]bundle.Origin, error) {
 	if asked, err := f.asked(); !asked {
 		return nil, err
@@ -64,8 +63,7 @@ func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module st
 		func(o bundle.Origin) bool { return module != "" && o.Module != module }), nil
 }
 
-// chain returns the runtime's last bundles in the registry, each with the result of its verification. It returns the
-// zero value if origins are not requested.
+// chain returns the runtime's last bundles with the results of their verification.
 func (f *originFlags) chain(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error) {
 	if asked, err := f.asked(); !asked {
 		return fleet.Chain{}, err
@@ -83,7 +81,6 @@ func (f *originFlags) chain(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chai
 	}), nil
 }
 
-// desired is a runtime's repository of bundles, with the keys to verify them.
 type desired struct {
 	repository     store.Reader
 	runtime        string
@@ -114,8 +111,7 @@ func (f *originFlags) open(ctx context.Context, id string) (desired, error) {
 	return desired{repository, id, newest, pinned}, nil
 }
 
-// publishedReference returns the digest of the bundle in the Kyma's status, or the tag of the latest bundle if the
-// status has none.
+// publishedReference returns the digest in the Kyma's status, or the tag of the latest bundle.
 func publishedReference(kyma *v1beta2.Kyma) string {
 	if status := kyma.Status.Runtime; status != nil && status.Published != nil {
 		return cmp.Or(status.Published.Digest, bundle.TagDesired)
@@ -123,7 +119,6 @@ func publishedReference(kyma *v1beta2.Kyma) string {
 	return bundle.TagDesired
 }
 
-// verify verifies a bundle without its documents.
 func (d desired) verify(ctx context.Context, reference string) (bundle.Verified, error) {
 	fetched, err := store.Fetch(ctx, d.repository, reference)
 	if err != nil {

@@ -28,7 +28,6 @@ type promoteFlags struct {
 	commits                  commitFlags
 }
 
-// commitFlags are the flags of commands that commit to a Git repository.
 type commitFlags struct {
 	url, author, key string
 	dryRun           bool
@@ -43,12 +42,10 @@ func (f *commitFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the commit without making it")
 }
 
-// required returns the flags that must be set.
 func (f *commitFlags) required() []cli.Required {
 	return []cli.Required{{Flag: "--git-url", Given: f.url != ""}, {Flag: "--author", Given: f.author != ""}}
 }
 
-// open opens the repository. It also returns a change without files, but with the author, the time and the signing key.
 func (f *commitFlags) open() (*git.Repository, git.Change, error) {
 	if f.git.tag != "" {
 		return nil, git.Change{}, cli.Usage(errors.New("--git-tag: commits need a branch; use --git-branch"))
@@ -103,11 +100,10 @@ func newPromote() *cobra.Command {
 	return cmd
 }
 
-// promoted is the output of `promote`.
 type promoted struct {
 	promote.Promotion
 	Branch string `json:"branch"`
-	// Commit is empty for a dry run, which sets Preview instead.
+	// Commit is empty for a dry run.
 	Commit  string `json:"commit,omitempty"`
 	Preview string `json:"preview,omitempty"`
 }
@@ -148,18 +144,16 @@ func readAuthor(text string) (*mail.Address, error) {
 	return author, nil
 }
 
-// promotionRequest is a promotion to commit.
 type promotionRequest struct {
 	module, from, to string
 	create           bool
-	// branch is a new branch for the commit. If it is empty, the commit is pushed to the branch of --git-branch.
+	// branch is a new branch for the commit. If it is empty, the commit goes to the branch in --git-branch.
 	branch string
 	dryRun bool
-	// check returns an error if the versions of the promotion are not the expected ones. It can be nil.
+	// check returns an error for unexpected versions in the promotion. It can be nil.
 	check func(promote.Promotion) error
 }
 
-// commitPromotion commits and pushes a promotion on top of the repository's branch.
 func commitPromotion(
 	ctx context.Context, repository *git.Repository, change git.Change, want promotionRequest,
 ) (promoted, error) {
@@ -198,7 +192,6 @@ func commitPromotion(
 	return row, err
 }
 
-// releaseMeta returns the ModuleReleaseMeta of a module.
 func releaseMeta(objects source.Objects, module string) (source.Written, error) {
 	names := map[string]bool{}
 	for i := range objects.Metas {

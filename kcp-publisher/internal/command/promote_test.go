@@ -23,7 +23,6 @@ spec:
   - {channel: fast, version: 2.0.0}
 `
 
-// channels returns a bare repository with a ModuleReleaseMeta, and the hash of its commit.
 func channels(t *testing.T) (*repository, string) {
 	t.Helper()
 	r := newRepository(t)
@@ -40,7 +39,6 @@ func channels(t *testing.T) (*repository, string) {
 	return r, hash
 }
 
-// at returns the commit message and the file at the head of the branch.
 func (r *repository) at(branch string) (message, file string) {
 	r.t.Helper()
 	reference, err := r.git.Reference(plumbing.NewBranchReferenceName(branch), true)

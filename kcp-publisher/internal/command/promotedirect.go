@@ -18,8 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// direct promotes a version in the control plane: it shows the affected runtimes, asks for a confirmation, and patches
-// the ModuleReleaseMeta.
+// direct shows the affected runtimes, asks for a confirmation, and patches the ModuleReleaseMeta.
 func (f *promoteFlags) direct(cmd *cobra.Command, module string) error {
 	for flag, isSet := range map[string]bool{"--author": f.commits.author != "", "--branch": f.branch != "",
 		"--git-signing-key": f.commits.key != ""} {
@@ -62,10 +61,8 @@ func (f *promoteFlags) direct(cmd *cobra.Command, module string) error {
 	return f.apply(ctx, cmd, api, meta, next, promotion, effect)
 }
 
-// directPromotion is the output of a promotion in the control plane.
 type directPromotion struct {
 	promote.Promotion
-	// Changed is false for a dry run.
 	Changed bool       `json:"changed"`
 	Effect  difference `json:"effect"`
 }
@@ -104,7 +101,6 @@ func (f *promoteFlags) apply(
 	return nil
 }
 
-// releaseMeta returns the ModuleReleaseMeta of a module.
 func (c controlled) releaseMeta(module string) (v1beta2.ModuleReleaseMeta, error) {
 	var found []v1beta2.ModuleReleaseMeta
 	var known []string
@@ -125,7 +121,6 @@ func (c controlled) releaseMeta(module string) (v1beta2.ModuleReleaseMeta, error
 		found[0].Name, found[1].Name)
 }
 
-// effect returns the effect of a changed ModuleReleaseMeta on the fleet.
 func (c controlled) effect(meta v1beta2.ModuleReleaseMeta, namespace string, now time.Time) (difference, error) {
 	d := difference{Objects: []objectChange{{Action: "change", Kind: "ModuleReleaseMeta", Name: meta.Name}}}
 	was, err := c.preview(plan.Rules{}, now)

@@ -65,7 +65,6 @@ func newRegistryPrune() *cobra.Command {
 	return cmd
 }
 
-// pruned is one row in the output of `registry prune`.
 type pruned struct {
 	Repository string   `json:"repository"`
 	Tags       []string `json:"tags"`
@@ -146,7 +145,6 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 	}))
 }
 
-// source reads the root of trust, and the runtimes and bundles in the Kymas.
 func (f *registryPruneFlags) source(ctx context.Context, place store.Store) (prune.Source, error) {
 	pinned, err := cli.ReadRoot(f.trust)
 	if err != nil {
@@ -178,7 +176,6 @@ func (f *registryPruneFlags) source(ctx context.Context, place store.Store) (pru
 	}, nil
 }
 
-// kymas returns the bundles in the statuses of Kymas, by runtime.
 func (f *registryPruneFlags) kymas(ctx context.Context) (map[string][]digest.Digest, error) {
 	api, err := f.api.connect()
 	if err != nil {

@@ -86,21 +86,18 @@ func newPublish(*cli.Root) *cobra.Command {
 	return cmd
 }
 
-// restrictedFlag adds --restricted-default-modules. lifecycle-manager has a flag with this name.
 func restrictedFlag(flags *pflag.FlagSet, into *[]string) {
 	flags.StringSliceVar(into, "restricted-default-modules", nil,
 		"comma-separated modules that are limited to Kymas matching the kymaSelector of their ModuleReleaseMeta; "+
 			"without a kymaSelector, no Kyma can use them")
 }
 
-// defaultValidity is the default validity period of a bundle. It outlasts an outage over a weekend, but is short enough
-// to detect a freeze attack.
+// The default validity of a bundle outlasts an outage over a weekend.
 const defaultValidity = 7 * 24 * time.Hour
 
-// published is one row in the output of `publish`.
 type published struct {
 	Runtime string `json:"runtime"`
-	// Action is pushed, would-push, unchanged, skipped or failed. Reason explains why a bundle was pushed.
+	// Action is pushed, would-push, unchanged, skipped or failed. Reason explains it.
 	Action   string           `json:"action"`
 	Reason   plan.Reason      `json:"reason,omitempty"`
 	Sequence int64            `json:"sequence,omitempty"`
@@ -108,9 +105,8 @@ type published struct {
 	Modules  []string         `json:"modules"`
 	Removals []string         `json:"removals,omitempty"`
 	Problems []bundle.Problem `json:"problems,omitempty"`
-	// Registry describes how the registry deviated from the expected state.
-	Registry string `json:"registry,omitempty"`
-	Error    string `json:"error,omitempty"`
+	Registry string           `json:"registry,omitempty"`
+	Error    string           `json:"error,omitempty"`
 }
 
 func (f *publishFlags) run(cmd *cobra.Command) error {
@@ -189,8 +185,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	return f.verdict(rows)
 }
 
-// wouldPush marks the rows of a dry run as not pushed. It clears their sequence and digest, because a real run creates
-// bundles with another sequence and digest.
+// A real run creates bundles with another sequence and digest, so wouldPush clears them.
 func wouldPush(rows []published) {
 	for i := range rows {
 		if rows[i].Action == "pushed" {
@@ -199,7 +194,6 @@ func wouldPush(rows []published) {
 	}
 }
 
-// verdict returns an error if publishing to a runtime failed or a module did not resolve.
 func (f *publishFlags) verdict(rows []published) error {
 	failed, unresolved := 0, []string{}
 	for _, row := range rows {
@@ -221,7 +215,6 @@ func (f *publishFlags) verdict(rows []published) error {
 	return nil
 }
 
-// checkOwners returns an error for each Kyma whose runtime is owned by another Kyma.
 func checkOwners(kymas []v1beta2.Kyma) error {
 	owners := plan.NewOwners(kymas)
 	var problems []error
@@ -233,7 +226,6 @@ func checkOwners(kymas []v1beta2.Kyma) error {
 	return errors.Join(problems...)
 }
 
-// allWatchers returns the settings of the valid Watchers for bundles, and an error that lists the invalid Watchers.
 func allWatchers(all []v1beta2.Watcher) ([]bundle.Watcher, error) {
 	watchers, refused := plan.CheckWatchers(all)
 	var problems []error
@@ -243,7 +235,7 @@ func allWatchers(all []v1beta2.Watcher) ([]bundle.Watcher, error) {
 	return watchers, errors.Join(problems...)
 }
 
-// offline prepares the Kymas for planning without a control plane, and prints ignored objects and settings to out.
+// offline prepares the Kymas for planning without a control plane, and prints ignored objects to out.
 func offline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
 	for _, p := range objects.Policies {
 		fmt.Fprintf(out,
@@ -264,7 +256,6 @@ func offline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
 	return kymas
 }
 
-// publisher returns the publisher and a function that closes its files.
 func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*publish.Publisher, func(), error) {
 	place, registries, err := f.registry.Open("--to", f.to, store.Access{})
 	if err != nil {
@@ -284,13 +275,13 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 		return nil, nil, err
 	}
 	if store.IsLayout(place) {
-		f.concurrency = 1 // an OCI layout has one index file, so only one writer can update it
+		f.concurrency = 1 // an OCI layout has one index file
 	}
 	components, err := f.components.open(registries, objects.Components, time.Hour, time.Hour)
 	if err != nil {
 		return nil, nil, err
 	}
-	done := func() { _ = components.close() } // closing cannot lose data, because the components are only read
+	done := func() { _ = components.close() } // components are only read, so closing cannot lose data
 	if components.verifier != nil {
 		if err := components.verifier.SetSecrets(objects.Secrets); err != nil {
 			done()
@@ -307,7 +298,6 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	return publisher, done, err
 }
 
-// checkKeys returns an error if agents would refuse bundles that the keys sign.
 func checkKeys(ctx context.Context, loaded publish.Keys, place store.Store) error {
 	if err := loaded.Fit(time.Now()); err != nil {
 		return err
@@ -315,8 +305,8 @@ func checkKeys(ctx context.Context, loaded publish.Keys, place store.Store) erro
 	return loaded.CheckNewest(ctx, place)
 }
 
-// memory opens the state file. It prints a warning if the file is new. If --state is not set and the key folder is not
-// writable, it prints a warning and returns nil.
+// memory opens the state file and warns if it is new. It returns nil if --state is not set and the key folder is not
+// writable.
 func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Writer) (*statefile.File, error) {
 	location := place.String()
 	if dir, layout := strings.CutPrefix(location, store.LayoutScheme); layout {
@@ -343,13 +333,11 @@ func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Wri
 	return memory, err
 }
 
-// memory contains the state file, which can be nil, and a function that writes the index file of an OCI layout.
 type memory struct {
 	file  *statefile.File
 	flush func() error
 }
 
-// save first writes the published bundles and then records them, so every recorded bundle exists.
 func (m memory) save() error {
 	if err := m.flush(); err != nil || m.file == nil {
 		return err
@@ -379,7 +367,7 @@ func (f *publishFlags) publishAll(
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions always return nil, because each row contains its error
+	_ = group.Wait() // each row contains its own error
 	slices.SortFunc(rows, func(a, b published) int { return strings.Compare(a.Runtime, b.Runtime) })
 	return rows
 }
@@ -415,8 +403,6 @@ func publishOne(
 	return row
 }
 
-// publishRecorded publishes the next bundle of a Kyma's runtime. It reads the previous bundle from the state file, if
-// one is open, and records the new bundle there.
 func publishRecorded(
 	ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules,
 	memory memory,

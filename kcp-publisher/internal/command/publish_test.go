@@ -27,7 +27,6 @@ func kymaYAML(name, id string, modules ...string) string {
 	return text
 }
 
-// fleetFolder writes a folder with a catalog, its archive, and two Kymas.
 func fleetFolder(t *testing.T) string {
 	t.Helper()
 	from := t.TempDir()
@@ -211,8 +210,7 @@ func TestPublishRefusesTwoKymasForOneRuntime(t *testing.T) {
 	}
 }
 
-// `publish` reads a Kyma like `run`, with package plan, whose tests cover the annotations. This test checks that they
-// take effect.
+// The tests of package plan cover the annotations. This test checks that `publish` applies them.
 func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 	from, layout, keyDir := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	kyma := func(name, annotations string) {

@@ -16,14 +16,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// reportFlags select a runtime's signed report: the latest one in the registry, or a file.
+// reportFlags select a signed report: a runtime's latest report in the registry, or a file.
 type reportFlags struct {
 	controlPlane
 	location, file, format string
 	registry               cli.Registry
 }
 
-// addTo adds the flags, the arguments RUNTIME [MODULE] and their completion to a command.
 func (f *reportFlags) addTo(cmd *cobra.Command) {
 	f.add(cmd.Flags(), "the Kymas")
 	f.addSource(cmd)
@@ -36,7 +35,6 @@ func (f *reportFlags) addTo(cmd *cobra.Command) {
 	}
 }
 
-// addSource adds the flags that locate the report.
 func (f *reportFlags) addSource(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH of the reports, or oci-layout:DIR")
@@ -53,7 +51,7 @@ func (f *reportFlags) checkSource() error {
 	return nil
 }
 
-// signedReport is a verified report, optionally reduced to one module.
+// signedReport is a verified report, optionally of one module only.
 type signedReport struct {
 	Runtime string                  `json:"runtime"`
 	Time    time.Time               `json:"time"`
@@ -63,8 +61,8 @@ type signedReport struct {
 	checkRun *bundle.ReportedCheckRun
 }
 
-// read returns the report of the runtime in the first argument, verified with the key in its Kyma. The error is a
-// refusal if the runtime's key did not sign the report.
+// read verifies the report with the key in the runtime's Kyma. The error is a *refusal.Error if another key signed the
+// report.
 func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, error) {
 	ctx := cmd.Context()
 	api, err := f.connect()
@@ -81,7 +79,7 @@ func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, err
 		return signedReport{}, fmt.Errorf(
 			"runtime %s has not enrolled: the control plane has no key to verify its report", id)
 	}
-	from.LastSequence, from.Enroll = 0, nil // also accept a report that the publisher has already processed
+	from.LastSequence, from.Enroll = 0, nil
 	fetched, err := f.fetch(ctx, id)
 	if err != nil {
 		return signedReport{}, fmt.Errorf("runtime %s: read report: %w", id, err)
@@ -127,7 +125,7 @@ func moduleNames(modules []bundle.ReportedModule) []string {
 	return names
 }
 
-// missing returns a message that explains how to request details that are missing in the report.
+// missing explains how to request missing details.
 func (r signedReport) missing(what string, details ...bundle.Detail) string {
 	names := ""
 	for i, d := range details {

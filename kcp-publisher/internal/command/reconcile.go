@@ -16,7 +16,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// handledPoll is the interval between two reads of a Kyma while reconcile waits for the publisher.
 const handledPoll = 300 * time.Millisecond
 
 func newReconcile() *cobra.Command {
@@ -52,7 +51,7 @@ func newReconcile() *cobra.Command {
 	return cmd
 }
 
-// reconcile requests the reconciliation of one runtime. It waits for the publisher, unless the timeout is 0.
+// reconcile triggers the reconciliation of one runtime. It waits for the publisher, unless the timeout is 0.
 func reconcile(ctx context.Context, api client.Client, one target, timeout time.Duration) (string, error) {
 	started := time.Now()
 	effect, err := one.apply(ctx, api, actions.Reconcile(started))
@@ -65,7 +64,6 @@ func reconcile(ctx context.Context, api client.Client, one target, timeout time.
 	return fmt.Sprintf("reconciled after %s", time.Since(started).Round(100*time.Millisecond)), nil
 }
 
-// show prints the state of one runtime.
 func (t *targets) show(cmd *cobra.Command, id string) error {
 	api, err := t.connect()
 	if err != nil {
@@ -87,7 +85,6 @@ func (t *targets) show(cmd *cobra.Command, id string) error {
 	return nil
 }
 
-// handled waits until the publisher has reconciled the Kyma as requested, and updates kyma with the result.
 func handled(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, timeout time.Duration) error {
 	err := poll.PollUntilContextTimeout(ctx, handledPoll, timeout, true, func(ctx context.Context) (bool, error) {
 		err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma)

@@ -11,7 +11,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// refusingRegistry starts a registry that responds to every request with the given status, and returns its address.
 func refusingRegistry(t *testing.T, status int, headers ...string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

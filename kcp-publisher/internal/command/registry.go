@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// Files in a key folder that sign and verify the tokens of a registry.
+// Key files for a registry's tokens.
 const (
 	fileRegistryKey    = "registry.key"
 	fileRegistryPublic = "registry.pub"
@@ -70,7 +70,6 @@ func initRegistryKey(dir string) (made []keys.Made, err error) {
 	return made, err
 }
 
-// newRegistryKey creates a key that signs a registry's tokens, and the files to verify them.
 func newRegistryKey(dir string) ([]keys.File, error) {
 	key, err := trust.GenerateKey()
 	if err != nil {
@@ -143,7 +142,7 @@ func newRegistryCredentials() *cobra.Command {
 	return cmd
 }
 
-// registryCredentials adds a user's password for the location's registry to a docker config.json, which can be empty.
+// config is a docker config.json, which can be empty.
 func registryCredentials(config []byte, dir, location, user string, generation int) ([]byte, error) {
 	host, _, err := token.SplitLocation(location)
 	if err != nil {
@@ -152,11 +151,9 @@ func registryCredentials(config []byte, dir, location, user string, generation i
 	return addCredentials(config, dir, host, user, generation)
 }
 
-// notificationCredentials adds a runtime's password for the publisher's notification endpoint, unless credentials for
-// its host exist.
 func notificationCredentials(config []byte, dir, address, runtime string, generation int) ([]byte, error) {
 	if err := store.CheckStreamURL(address); err != nil {
-		// the URL is omitted because it can contain credentials
+		// the URL can contain credentials
 		return nil, cli.Usage(fmt.Errorf("--notifications-url: %w", err))
 	}
 	parsed, err := url.Parse(address)
@@ -177,7 +174,6 @@ func notificationCredentials(config []byte, dir, address, runtime string, genera
 	return addCredentials(config, dir, parsed.Host, runtime, generation)
 }
 
-// addCredentials adds a user's password for a host to a docker config.json, which can be empty.
 func addCredentials(config []byte, dir, host, user string, generation int) ([]byte, error) {
 	if err := token.CheckUser(user); err != nil {
 		return nil, cli.Usage(err)

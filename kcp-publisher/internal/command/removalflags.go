@@ -10,7 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 )
 
-// removalFlags are the settings that limit the modules that the publisher removes from runtimes without an approval.
 type removalFlags struct{ values removal.Limits }
 
 func (f *removalFlags) add(settings *pflag.FlagSet) {
@@ -25,7 +24,6 @@ func (f *removalFlags) add(settings *pflag.FlagSet) {
 		"period in which removals count toward the limits; at most 24h")
 }
 
-// limits returns the validated limits.
 func (f *removalFlags) limits() (removal.Limits, error) {
 	switch l := f.values; {
 	case l.Percent < 0 || l.Percent > 100:

@@ -69,14 +69,13 @@ func newRemovalsApprove() *cobra.Command {
 	return cmd
 }
 
-// waitingRemovals is the output of `removals`.
 type waitingRemovals struct {
 	Waiting []waitingRemoval `json:"waiting"`
 }
 
 type waitingRemoval struct {
 	ID string `json:"id"`
-	// Module is empty if the Kymas are deleted and lose all modules, or if a Git commit waits for an approval.
+	// Module is empty if the Kymas are deleted, or if a Git commit waits for an approval.
 	Module   string     `json:"module,omitempty"`
 	Commit   string     `json:"commit,omitempty"`
 	Reason   string     `json:"reason"`
@@ -118,7 +117,7 @@ func heldRemovals(ctx context.Context, api client.Reader, namespace string) ([]p
 	return plan.HeldRemovals(kymas), nil
 }
 
-// maxShownRuntimes is the maximum number of runtimes that a row of the table lists by name.
+// maxShownRuntimes is the maximum number of runtimes that a row lists by name.
 const maxShownRuntimes = 3
 
 func (w waitingRemovals) draw(out io.Writer) {
@@ -149,8 +148,7 @@ func (w waitingRemovals) draw(out io.Writer) {
 	fmt.Fprintln(out, "to approve removals, run: kcp-publisher removals approve ID")
 }
 
-// approveRemovals approves the removals with an ID and returns the output of the command. If an approval fails, the
-// output contains the number of the others, whose modules the publisher then removes.
+// If an approval fails, the publisher still removes the approved modules.
 func approveRemovals(ctx context.Context, api client.Client, namespace, id string) (string, error) {
 	commit, _, err := follow.Waiting(ctx, api, namespace)
 	if err != nil {
@@ -190,8 +188,6 @@ func approveRemovals(ctx context.Context, api client.Client, namespace, id strin
 			id))
 }
 
-// approveRemoval approves the removal of a module in the annotations of one Kyma. It returns false if the removal is
-// not held anymore. It retries conflicts, because other clients can write the Kyma at the same time.
 func approveRemoval(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, module string,
 ) (isApproved bool, err error) {
@@ -202,7 +198,7 @@ func approveRemoval(
 			return err
 		}
 		if d := plan.DecisionOn(&newest, module); d == nil || !d.Time.Equal(&shown) {
-			return nil // the removal is not held anymore, or is held again since a later time
+			return nil // the removal does not wait for an approval anymore, or waits again since a later time
 		}
 		before := newest.DeepCopy()
 		if !plan.Approve(&newest, module) {

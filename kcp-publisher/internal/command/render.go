@@ -9,8 +9,7 @@ import (
 
 const renderCommand = "render"
 
-// newRender returns the command of the child process in which `component create` and `component role` render content.
-// The child process has the limits of an agent's renderer.
+// newRender returns the command of the child process that renders content.
 func newRender() *cobra.Command {
 	return &cobra.Command{
 		Use: renderCommand, Short: "render the content on standard input", Hidden: true, Args: cobra.NoArgs,

@@ -10,13 +10,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
-// renderingFlags select how modules are rendered to find the images that they use.
+// renderingFlags select the renderer that finds the images of modules.
 type renderingFlags struct{ renderer, kubernetes string }
 
-// noRenderer is the value of --renderer that uses only the images that modules list.
+// noRenderer disables rendering.
 const noRenderer = "none"
 
-// add adds the flags. when is the start of their help texts, which states the condition under which the flags apply.
+// when starts the help texts with the condition for the flags.
 func (f *renderingFlags) add(flags *pflag.FlagSet, when string) {
 	flags.StringVar(
 		&f.renderer,
@@ -30,8 +30,7 @@ func (f *renderingFlags) add(flags *pflag.FlagSet, when string) {
 			"reported")
 }
 
-// rendering returns the function that renders modules, or nil if skr-agent is disabled or not found. Without rendering,
-// the result contains only the images that modules list.
+// rendering returns the function that renders modules, or nil without a renderer.
 func (f *renderingFlags) rendering() (export.Rendering, error) {
 	if f.renderer == noRenderer {
 		return nil, nil

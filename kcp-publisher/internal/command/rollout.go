@@ -20,7 +20,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// rolloutFlags are the flags that all rollout commands share.
 type rolloutFlags struct {
 	controlPlane
 	format string
@@ -54,7 +53,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 			}
 			slices.SortFunc(all.Items, byInterest)
 			for i := range all.Items {
-				all.Items[i].ManagedFields = nil // kubectl also omits managedFields
+				all.Items[i].ManagedFields = nil
 			}
 			return cli.Print(cmd.OutOrStdout(), f.format, all.Items, func(out io.Writer) {
 				drawRollouts(out, all.Items)
@@ -66,7 +65,6 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 	return cmd
 }
 
-// byInterest sorts active rollouts first, and newer ones before older ones.
 func byInterest(a, b v1alpha1.Rollout) int {
 	ended := func(r v1alpha1.Rollout) int {
 		if rollout.Finished(r.Status.State) {
@@ -137,11 +135,11 @@ func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string)
 		return nil, listed(fmt.Errorf("read Rollout %s/%s: %w", f.namespace, name, err))
 	}
 	one.ManagedFields = nil
-	one.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Rollout")) // the client does not set the kind
+	one.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Rollout"))
 	return one, nil
 }
 
-// listed adds a hint to an error about a missing Rollout.
+// listed adds a hint to a not-found error.
 func listed(err error) error {
 	if !apierrors.IsNotFound(err) {
 		return err
@@ -149,7 +147,6 @@ func listed(err error) error {
 	return fmt.Errorf("%w: see `kcp-publisher rollout list -A` for all rollouts", err)
 }
 
-// newAction returns a command that applies an action to a rollout.
 func (f *rolloutFlags) newAction(name, short string, action actions.Rollout) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
@@ -175,8 +172,7 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	return cmd
 }
 
-// newActionOnNewest returns a command that applies an action to the latest rollout of a module and channel. The action
-// fails for older rollouts.
+// The action fails if the rollout is not the latest of its module and channel.
 func (f *rolloutFlags) newActionOnNewest(
 	name, short string, change func(all []v1alpha1.Rollout) actions.Rollout,
 ) *cobra.Command {

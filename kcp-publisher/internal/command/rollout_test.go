@@ -16,7 +16,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// underWay is a rollout in its second and last wave, which requires approval, three minutes after noon.
 func underWay() *v1alpha1.Rollout {
 	started := metav1.NewTime(noon)
 	soaked := metav1.NewTime(noon.Add(2 * time.Minute))
@@ -137,7 +136,7 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 	var drawn bytes.Buffer
 	show := live(&drawn)
 	show(underWay())
-	up := fmt.Sprintf("\x1b[%dA\x1b[J", strings.Count(drawn.String(), "\n")+1) // the first line wraps
+	up := fmt.Sprintf("\x1b[%dA\x1b[J", strings.Count(drawn.String(), "\n")+1)
 	show(underWay())
 	if strings.Count(drawn.String(), up) != 1 {
 		t.Errorf("want %q once in %q", up, drawn.String())

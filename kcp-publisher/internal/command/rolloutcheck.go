@@ -27,10 +27,8 @@ import (
 )
 
 const (
-	// checkRunPoll is the interval between two reads of a report while the command waits for the result of a check run.
 	checkRunPoll = 2 * time.Second
-	// endTimeout limits how long the command tries to remove a completed request.
-	endTimeout = 10 * time.Second
+	endTimeout   = 10 * time.Second
 )
 
 const rolloutCheckHelp = `check reads the checks of a module from the RolloutPolicy of its channel, and requests that
@@ -132,7 +130,6 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 	return f.show(cmd.OutOrStdout(), report)
 }
 
-// request returns the request for the checks that the policy of a module's channel defines.
 func (f *rolloutCheckFlags) request(
 	ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, module string,
 ) (bundle.CheckRun, error) {
@@ -159,7 +156,7 @@ func (f *rolloutCheckFlags) request(
 	return bundle.CheckRun{ID: string(uuid.NewUUID()), Module: module, Checks: checks}, err
 }
 
-// measures returns an error if the agent of the Kyma's runtime has not reported or does not support check runs.
+// measures returns an error if the runtime's agent cannot run checks.
 func measures(kyma *v1beta2.Kyma) error {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil {
@@ -179,8 +176,7 @@ func modulesOf(kyma *v1beta2.Kyma) []string {
 	return names
 }
 
-// checksOf returns the checks of a policy, sorted by name: the checks of one wave, or of all waves. It returns an error
-// if the wave or a check does not exist, or if waves define a check differently.
+// checksOf returns the checks of one wave, or of all waves, sorted by name. names selects some of them.
 func checksOf(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet.Check, error) {
 	var all []fleet.Check
 	known, where := wave == "", "RolloutPolicy "+policy.Name
@@ -222,7 +218,6 @@ func checksOf(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet
 	return all, nil
 }
 
-// await reads the report of a runtime until the report contains the result of a check run.
 func (f *rolloutCheckFlags) await(cmd *cobra.Command, runtime, id string) (report signedReport, err error) {
 	var problem error
 	err = poll.PollUntilContextTimeout(
@@ -248,7 +243,6 @@ func (f *rolloutCheckFlags) await(cmd *cobra.Command, runtime, id string) (repor
 			runtime, f.timeout)
 }
 
-// show prints the result of a check run. It returns an error that lists the checks that did not pass.
 func (f *rolloutCheckFlags) show(out io.Writer, report signedReport) error {
 	run := report.checkRun
 	if err := cli.Print(out, f.format, run, func(out io.Writer) { drawCheckRun(out, report, time.Now()) }); err != nil {

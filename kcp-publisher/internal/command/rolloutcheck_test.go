@@ -138,7 +138,6 @@ func TestChecksGuideShowsTheActualOutput(t *testing.T) {
 	}
 }
 
-// trimLines returns a text without spaces at the ends of lines, as editors save it.
 func trimLines(text string) string {
 	return regexp.MustCompile(`(?m) +$`).ReplaceAllString(text, "")
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// newRolloutStatus returns a command for scripts that waits for the end of a rollout, like `kubectl rollout status`.
 func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 	watch, timeout := true, time.Duration(0)
 	cmd := &cobra.Command{
@@ -86,7 +85,6 @@ func newRolloutHistory(f *rolloutFlags) *cobra.Command {
 	return cmd
 }
 
-// history returns the rollouts of a module, and of one channel unless it is empty, the newest first.
 func history(all []v1alpha1.Rollout, module, channel string) []v1alpha1.Rollout {
 	found := []v1alpha1.Rollout{}
 	for _, r := range all {

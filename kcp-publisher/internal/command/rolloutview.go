@@ -17,11 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// followInterval is the interval between two reads of a rollout that a command follows.
 const followInterval = time.Second
 
-// watchRollout reads and shows a rollout at an interval until the rollout has ended. It stops early if the function
-// read or a check returns an error.
 func watchRollout(
 	ctx context.Context, every time.Duration, read func() (*v1alpha1.Rollout,
 		error), show func(*v1alpha1.Rollout), checks ...func(*v1alpha1.Rollout) error,
@@ -50,7 +47,6 @@ func watchRollout(
 	}
 }
 
-// ended returns an error if a finished rollout did not succeed, for scripts that wait for it.
 func ended(r *v1alpha1.Rollout) error {
 	if r.Status.State == v1alpha1.RolloutSucceeded {
 		return nil
@@ -58,21 +54,19 @@ func ended(r *v1alpha1.Rollout) error {
 	return fmt.Errorf("rollout %s is %s: %s", r.Name, r.Status.State, r.Status.Message)
 }
 
-// live returns a function that draws a rollout on a terminal and replaces its previous drawing.
 func live(out io.Writer) func(*v1alpha1.Rollout) {
 	lines := 0
 	return func(r *v1alpha1.Rollout) {
 		var next bytes.Buffer
 		drawRollout(&next, r, time.Now(), cli.PaletteOf(out))
 		if lines > 0 {
-			fmt.Fprintf(cli.Raw(out), "\x1b[%dA\x1b[J", lines) // move up and clear the previous output
+			fmt.Fprintf(cli.Raw(out), "\x1b[%dA\x1b[J", lines)
 		}
 		_, _ = out.Write(next.Bytes())
 		lines = rowsOf(next.String(), cli.Width(out))
 	}
 }
 
-// rowsOf returns the number of terminal rows of a text, including wrapped lines.
 func rowsOf(lines string, width int) int {
 	rows := 0
 	for line := range strings.Lines(lines) {
@@ -81,7 +75,6 @@ func rowsOf(lines string, width int) int {
 	return rows
 }
 
-// plain returns a function that prints one line each time the rollout has changed.
 func plain(out io.Writer) func(*v1alpha1.Rollout) {
 	last := ""
 	return func(r *v1alpha1.Rollout) {
@@ -95,7 +88,6 @@ func plain(out io.Writer) func(*v1alpha1.Rollout) {
 	}
 }
 
-// drawRollout shows one rollout. It lists the failed runtimes before the waves.
 func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.Palette) {
 	s := r.Status
 	fmt.Fprintf(out, "rollout %s: module %s in channel %s from %s to %s, policy %s\n", r.Name, r.Spec.Module,
@@ -130,7 +122,6 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 	drawChecks(out, s.Waves)
 }
 
-// drawChecks shows the check results of each wave. It prints nothing if no wave has results.
 func drawChecks(out io.Writer, waves []v1alpha1.WaveStatus) {
 	t := newTable(out)
 	t.AppendHeader(table.Row{"WAVE", "CHECK", "PASSED", "FAILED", "INCONCLUSIVE", "MEDIAN", "WORST", "RUNTIME"})
@@ -148,7 +139,6 @@ func drawChecks(out io.Writer, waves []v1alpha1.WaveStatus) {
 	}
 }
 
-// duration describes when a rollout began and when it ended or is expected to end.
 func duration(s v1alpha1.RolloutStatus, now time.Time) string {
 	switch {
 	case s.StartedAt == nil:

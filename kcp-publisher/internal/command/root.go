@@ -48,8 +48,8 @@ func newProgram(version string) *cobra.Command {
 	return root
 }
 
-// refused reports whether the command completed and its result is negative, such as an invalid signature. Such commands
-// exit with 3 instead of 1.
+// refused reports whether the command completed with a negative result, such as an invalid signature. The exit code is
+// then 3.
 func refused(err error) bool {
 	var unsigned signature.Refusal
 	var leak *isolation.Leak

@@ -17,15 +17,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxLeases is the maximum number of Leases that rootExpires reads.
 const maxLeases = 500
 
-// publishersLease matches the names of publishers' Leases. If a publisher has a --watch-label-selector, the name of its
-// Lease ends with a digest of the selector.
+// The name of a Lease ends with a digest if the publisher has a --watch-label-selector.
 var publishersLease = regexp.MustCompile(`^` + regexp.QuoteMeta(controller.LeaseName) + `(-[0-9a-f]{8})?$`)
 
-// rootExpires returns the expiry of the root of trust that publishers of a namespace record on their Leases. It returns
-// the zero time if no expiry is recorded or the caller has no permission to list Leases. It skips invalid records.
+// rootExpires returns the expiry of the root of trust that publishers record on their Leases, or zero if unknown.
 func rootExpires(ctx context.Context, api client.Reader, namespace string) (time.Time, error) {
 	leases := &metav1.PartialObjectMetadataList{}
 	leases.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "LeaseList"})

@@ -31,7 +31,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// runFlags are the flags and settings of `run`.
 type runFlags struct {
 	manager                  manager.Flags
 	namespace, location      string
@@ -180,7 +179,6 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	return f.start(ctx, g, mgr)
 }
 
-// start serves the configured webhooks and starts the manager.
 func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) error {
 	if f.webhooks.Service != "" || f.webhooks.URL != "" {
 		f.webhooks.Namespace, f.webhooks.Now = f.namespace, time.Now
@@ -192,7 +190,6 @@ func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) err
 	return mgr.Start(ctx)
 }
 
-// watched returns the cache options for the objects that the publisher watches.
 func (f *runFlags) watched() (cache.Options, error) {
 	kymas, err := labels.Parse(f.selector)
 	if err != nil {
@@ -201,12 +198,11 @@ func (f *runFlags) watched() (cache.Options, error) {
 	return f.watching(kymas), nil
 }
 
-// watching returns the cache options for Kymas that match a selector.
 func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 	return cache.Options{
 		DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
-			// The publisher caches only Secrets that contain public keys for the signature policy.
+			// The publisher caches only Secrets with public keys for the signature policy.
 			&corev1.Secret{}: {
 				Label:      controller.SignatureSecrets(),
 				Namespaces: map[string]cache.Config{cmp.Or(f.signaturesNamespace, f.namespace): {}},
@@ -217,7 +213,7 @@ func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 }
 
 func (f *runFlags) kymas() (*controller.Kymas, error) {
-	// The registry client does not retry failed requests, because the controllers retry them with a shared backoff.
+	// The controllers retry requests with a shared backoff.
 	place, registries, err := f.registry.Open("--location", f.location, store.Access{
 		NoRetry: true, Observe: controller.ObserveRegistry,
 	})

@@ -51,7 +51,7 @@ func TestRunUsesTheKubeconfigOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestRunHasFewFlags keeps the help of `run` readable. A value that few users change belongs to the settings.
+// Rarely changed values belong to the settings, to keep the help of `run` readable.
 func TestRunHasFewFlags(t *testing.T) {
 	const most = 50
 	connection := pflag.NewFlagSet("", pflag.ContinueOnError)

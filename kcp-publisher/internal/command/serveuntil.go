@@ -17,8 +17,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// serveUntil serves until the context ends or the server fails. It uses HTTPS if a certificate is set, and reloads
-// renewed certificates.
 func serveUntil(
 	ctx context.Context, log logr.Logger, server *http.Server, listener net.Listener, certificate, key string,
 ) error {
@@ -34,7 +32,7 @@ func serveUntil(
 			GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		})
 	}
-	// This context ends event streams at the start of the shutdown, which would otherwise wait for them.
+	// The shutdown waits for open requests, and this context ends the event streams.
 	server.BaseContext = func(net.Listener) context.Context { return running }
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

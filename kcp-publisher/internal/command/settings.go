@@ -20,7 +20,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// settingsFlags are the agent settings that all bundles contain.
 type settingsFlags struct {
 	poll, report        time.Duration
 	mirrors, imagePaths []string
@@ -32,7 +31,7 @@ type settingsFlags struct {
 	nextCA              string
 }
 
-// add adds rarely used flags to settings and all other flags to flags. settings and flags can be the same flag set.
+// add adds rarely used flags to settings and all other flags to flags.
 func (f *settingsFlags) add(flags, settings *pflag.FlagSet) {
 	flags.DurationVar(&f.poll, "agent-poll-interval", 0,
 		"interval at which agents check for a new bundle; 0 keeps the agent's own setting")
@@ -109,7 +108,7 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 	return settings, nil
 }
 
-// nextRegistry returns the registry that bundles announce to agents, or nil if the flags announce none.
+// nextRegistry returns nil if the flags announce no registry.
 func (f *settingsFlags) nextRegistry() (*bundle.NextRegistry, error) {
 	if f.nextLocation == "" && f.nextCA == "" {
 		return nil, nil
@@ -133,7 +132,6 @@ func (f *settingsFlags) nextRegistry() (*bundle.NextRegistry, error) {
 	return next, nil
 }
 
-// rollbacks returns the validated agent-rollback-from.
 func (f *settingsFlags) rollbacks() ([]string, error) {
 	if n := len(f.agentRollbackFrom); n > plan.MaxAgentRollbacks {
 		return nil, cli.Usage(fmt.Errorf("agent-rollback-from: %d images, must be at most %d", n,
@@ -150,10 +148,8 @@ func (f *settingsFlags) rollbacks() ([]string, error) {
 	return all, nil
 }
 
-// maxKymaLabels limits the number of --kyma-labels.
 const maxKymaLabels = 32
 
-// carried returns the validated --kyma-labels.
 func (f *settingsFlags) carried() ([]string, error) {
 	if n := len(f.kymaLabels); n > maxKymaLabels {
 		return nil, cli.Usage(fmt.Errorf("--kyma-labels: %d labels, must be at most %d", n, maxKymaLabels))
@@ -179,8 +175,6 @@ func imagePath(text string) (bundle.ImagePath, error) {
 	return bundle.ImagePath{Group: group, Kind: kind, Field: field}, nil
 }
 
-// pullSecretIn returns the name of the image pull Secret, or an empty name without --image-pull-secret. namespace is
-// the default namespace.
 func (f *settingsFlags) pullSecretIn(namespace string) (types.NamespacedName, error) {
 	if f.pullSecret == "" {
 		return types.NamespacedName{}, nil
@@ -196,7 +190,7 @@ func (f *settingsFlags) pullSecretIn(namespace string) (types.NamespacedName, er
 	return types.NamespacedName{Namespace: namespace, Name: f.pullSecret}, nil
 }
 
-// nameOnly returns an error if --image-pull-secret contains a namespace, for commands that do not read Secrets.
+// nameOnly refuses an --image-pull-secret with a namespace, for commands that do not read Secrets.
 func (f *settingsFlags) nameOnly() error {
 	if strings.Contains(f.pullSecret, "/") {
 		return cli.Usage(

@@ -21,7 +21,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// checkShards refuses flags that cannot be combined with shards.
 func (f *runFlags) checkShards() error {
 	var err error
 	switch {
@@ -48,7 +47,6 @@ func (f *runFlags) checkShards() error {
 	return nil
 }
 
-// sharded is one of the replicas that share the fleet's shards. It publishes for the shards whose Leases it holds.
 type sharded struct {
 	flags  *runFlags
 	parts  *manager.Parts
@@ -56,8 +54,7 @@ type sharded struct {
 	scheme *runtime.Scheme
 }
 
-// runShards runs one of the replicas that share the fleet's shards. All replicas run the parts that do not depend on a
-// shard, such as webhooks.
+// runShards runs one of the replicas that share the fleet's shards. Every replica serves the webhooks.
 func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Config, scheme *runtime.Scheme) error {
 	parts, err := f.manager.NewParts(config, ctrl.Options{
 		Scheme: scheme, Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{f.namespace: {}}},
@@ -74,7 +71,7 @@ func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Conf
 	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, Work: s.work,
 		Leases: func(part int) string {
 			if part == replica.Planner {
-				// A publisher without shards uses the same Lease, so it cannot run at the same time.
+				// A publisher without shards uses the same Lease, so both cannot run at the same time.
 				return controller.LeaseName
 			}
 			return fmt.Sprintf("%s-shard-%d", controller.LeaseName, part)
@@ -85,7 +82,6 @@ func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Conf
 	return f.start(ctx, g, parts.Outer)
 }
 
-// work runs the planner or one shard until the context ends.
 func (s *sharded) work(ctx context.Context, part int, lease *manager.Lease) error {
 	if part == replica.Planner {
 		return s.plan(ctx, lease)
@@ -93,7 +89,6 @@ func (s *sharded) work(ctx context.Context, part int, lease *manager.Lease) erro
 	return s.publish(ctx, part, lease)
 }
 
-// publish reconciles the runtimes of a shard.
 func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease) error {
 	f := s.flags
 	kymas, err := f.kymas()
@@ -124,7 +119,7 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 	return mgr.Start(ctx)
 }
 
-// plan runs the rollout planner. Only one planner runs for all shards.
+// Only one rollout planner runs for all shards.
 func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	f := s.flags
 	if err := s.change(ctx); err != nil {
@@ -153,8 +148,8 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	return mgr.Start(ctx)
 }
 
-// change waits until no replica uses another number of shards. Without this wait, two replicas with different numbers
-// could publish to the same runtime.
+// change waits until all replicas use the same number of shards. Otherwise, two replicas could publish to the same
+// runtime.
 func (s *sharded) change(ctx context.Context) error {
 	for {
 		before, known := s.board.Shards()
@@ -176,7 +171,6 @@ func (s *sharded) change(ctx context.Context) error {
 	return nil
 }
 
-// wait returns nil after a duration, or the context's error if the context ends first.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

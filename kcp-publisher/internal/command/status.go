@@ -70,13 +70,11 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
-// Output formats that only the status command supports.
 const (
 	formatWide = "wide"
 	formatName = "name"
 )
 
-// errUnhealthy makes `status --exit-code` exit with 3.
 var errUnhealthy = errors.New("runtimes need attention")
 
 func (f *statusFlags) run(cmd *cobra.Command) error {
@@ -115,7 +113,6 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	return f.print(cmd.OutOrStdout(), whole)
 }
 
-// checkModuleExists returns an error if --module names a module that no channel offers and no runtime has.
 func (f *statusFlags) checkModuleExists(all []fleet.Module) error {
 	names := make([]string, len(all))
 	for i := range all {
@@ -128,7 +125,6 @@ func (f *statusFlags) checkModuleExists(all []fleet.Module) error {
 		cli.Meant(f.module, names))
 }
 
-// addBundles adds the last bundles of the runtime that the RUNTIME argument names.
 func (f *statusFlags) addBundles(ctx context.Context, kymas []v1beta2.Kyma, all []fleet.Runtime) error {
 	for i := range all {
 		r := &all[i]
@@ -147,7 +143,6 @@ func (f *statusFlags) addBundles(ctx context.Context, kymas []v1beta2.Kyma, all 
 	return nil
 }
 
-// print shows the runtimes that the filters select.
 func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
 	selected := f.selected(whole.Runtimes)
 	if f.runtime != "" && len(selected) == 0 {

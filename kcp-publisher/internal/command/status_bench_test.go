@@ -23,8 +23,8 @@ func TestStatusReadsAFleetInPages(t *testing.T) {
 	}
 }
 
-// BenchmarkStatus measures `status` for 10,000 healthy runtimes, from the first request to the last printed line, by
-// default and with --all. It includes the time of the test server, which prepares all responses except the table.
+// BenchmarkStatus measures `status` for 10,000 healthy runtimes, by default and with --all. It includes the time of the
+// test server.
 func BenchmarkStatus(b *testing.B) {
 	api, table := manyKymas(b, 10_000).connect(b)
 	for name, all := range map[string]bool{"default": false, "all": true} {

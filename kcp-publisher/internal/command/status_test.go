@@ -21,7 +21,6 @@ import (
 
 var update = flag.Bool("update", false, "update the golden files and references")
 
-// golden compares with a file of testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -34,7 +33,6 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// sickFleet has runtimes of every health. One of them has text that must not reach a terminal.
 func sickFleet() fleet.Fleet {
 	ago := func(d time.Duration) *time.Time { return new(noon.Add(-d)) }
 	module := func(name, version string, state v1beta2.State, message string) fleet.RuntimeModule {
@@ -104,7 +102,6 @@ func sickFleet() fleet.Fleet {
 	return f
 }
 
-// shown returns the output of `status` for a fleet with the flags.
 func shown(t *testing.T, f fleet.Fleet, flags statusFlags) (string, error) {
 	t.Helper()
 	if flags.format == "" {
@@ -250,7 +247,7 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 func TestWatchPrintsChanges(t *testing.T) {
 	f, now := statusFlags{format: "table", runtimeFilter: runtimeFilter{failing: true}}, sickFleet()
 	before := byKyma(f.selected(now.Runtimes))
-	delete(before, "kcp-system/cairo") // cairo was not failing before
+	delete(before, "kcp-system/cairo") // cairo was healthy before
 	before["kcp-system/delhi"] = fleet.Runtime{
 		ID: "delhi", Namespace: "kcp-system", Kyma: "delhi", Health: fleet.Failing,
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// runtimeFilter selects runtimes of a fleet. The zero value selects all runtimes.
 type runtimeFilter struct {
 	runtime                 string
 	failing, behind, silent bool
@@ -27,7 +26,6 @@ func (f *runtimeFilter) add(flags *pflag.FlagSet) {
 		"show only runtimes that run this version of --module, or of any module if --module is not set")
 }
 
-// selects reports whether the filter matches a runtime.
 func (f *runtimeFilter) selects(r *fleet.Runtime) bool {
 	if f.runtime != "" && r.ID != f.runtime && r.Kyma != f.runtime {
 		return false
@@ -58,10 +56,8 @@ func (f *runtimeFilter) selects(r *fleet.Runtime) bool {
 	})
 }
 
-// any reports whether the filter is set.
 func (f *runtimeFilter) any() bool { return *f != runtimeFilter{} }
 
-// selected returns the matching runtimes, worst first.
 func (f *runtimeFilter) selected(all []fleet.Runtime) []fleet.Runtime {
 	selected := []fleet.Runtime{}
 	for i := range all {
@@ -70,7 +66,7 @@ func (f *runtimeFilter) selected(all []fleet.Runtime) []fleet.Runtime {
 		}
 	}
 	if f.runtime != "" && len(selected) > 1 {
-		// A runtime id takes precedence over the name of another runtime's Kyma.
+		// A runtime ID takes precedence over the name of another runtime's Kyma.
 		if byID := slices.DeleteFunc(slices.Clone(selected),
 			func(r fleet.Runtime) bool { return r.ID != f.runtime }); len(byID) > 0 {
 			selected = byID
@@ -83,7 +79,6 @@ func (f *runtimeFilter) selected(all []fleet.Runtime) []fleet.Runtime {
 	return selected
 }
 
-// worstFirst lists all health values, the most severe first.
 var worstFirst = []fleet.Health{
 	fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Behind, fleet.Deleting, fleet.Suspended, fleet.Healthy,
 }

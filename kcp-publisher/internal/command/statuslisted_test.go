@@ -17,14 +17,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// runs makes a Kyma run a version of module-b, as its publisher records it.
 func runs(version string, k *v1beta2.Kyma) {
 	k.Status.Modules[1].Version = version
 	k.Status.Runtime.Published.Versions["module-b"] = version
 	k.Status.Runtime.Running = fleet.Running(k)
 }
 
-// versionsOfSome changes every fifth runtime to version 1.8.0 of module-b, and makes module-c unmanaged in one runtime.
 func versionsOfSome(i int, k *v1beta2.Kyma) {
 	if i == 20 {
 		k.Status.Modules[2].State = v1beta2.StateUnmanaged
@@ -34,8 +32,6 @@ func versionsOfSome(i int, k *v1beta2.Kyma) {
 	}
 }
 
-// elsewhere moves the last 10 of 100 Kymas to another namespace. Four of these Kymas get names that also exist in
-// namespace kcp-system.
 func elsewhere(i int, k *v1beta2.Kyma) {
 	if i < 90 {
 		return
@@ -101,8 +97,7 @@ func TestStatusReadsAllKymasIfTheTableHasNoVersions(t *testing.T) {
 	}
 }
 
-// The output for a healthy runtime shows a version that a rollout holds, but the API server's table of Kymas does not
-// contain held versions.
+// A rollout can hold a runtime at its version, but the API server's table of Kymas does not show this.
 func TestStatusReadsKymasThatARolloutMayHold(t *testing.T) {
 	now, everybody, half := time.Now(), int32(100), int64(1)<<53
 	s := manyKymas(t, 100, func(i int, k *v1beta2.Kyma) {

@@ -22,11 +22,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 )
 
-// pageOf is the page size for listing Kymas.
 const pageOf = 500
 
-// read reads the objects that determine the fleet's health. For healthy runtimes, it reads only the fields that the
-// output shows.
+// read reads all fields only of unhealthy runtimes.
 func (f *statusFlags) read(ctx context.Context, selector labels.Selector) (fleet.Input, error) {
 	config, err := f.cluster.Config()
 	if err != nil {
@@ -50,8 +48,7 @@ func (f *statusFlags) readBy(
 		return readInput(ctx, api, of, divided{})
 	}
 	rows, err := listRows(ctx, table, of)
-	// If the table expired while it was read, list the Kymas instead. If the CRD is missing, the list returns a clearer
-	// error.
+	// If the table expired, list the Kymas instead. If the CRD is missing, listing returns a clearer error.
 	if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsNotFound(err) {
 		return fleet.Input{}, err
 	}
@@ -64,26 +61,22 @@ func (f *statusFlags) readBy(
 	return readInput(ctx, api, of, f.divide(rows, fleet.NewRollouts(rollouts.Items), time.Now()))
 }
 
-// showsWhole reports whether the output contains fields of healthy runtimes that are not in the table, such as labels,
-// channels and certificate expiry.
+// showsWhole reports whether the output contains fields that the API server's table lacks, such as labels.
 func (f *statusFlags) showsWhole() bool {
 	return f.runtime == "" && (f.format == "json" || f.format == "yaml")
 }
 
-// listsHealthy reports whether the output lists details of healthy runtimes, or filters by their modules.
 func (f *statusFlags) listsHealthy() bool { return f.all || f.module != "" || f.version != "" }
 
-// divided separates healthy runtimes, whose table row contains all displayed fields, from the Kymas to read. With the
-// zero value, all Kymas are read.
+// divided separates runtimes that are complete in the API server's table from Kymas to read. The zero value reads all
+// Kymas.
 type divided struct {
 	healthy map[types.NamespacedName]fleet.Runtime
-	// unready and others are the names of the Kymas to read. others contains Kymas in state Ready whose table rows are
-	// not sufficient.
+	// unready and others are the names of the Kymas to read. others are in state Ready.
 	unready, others []types.NamespacedName
 }
 
-// divide separates the healthy runtimes of a table from the Kymas that must be read. It returns the zero value if the
-// output lists the whole fleet, or if reading all Kymas is cheaper.
+// divide returns the zero value if reading all Kymas is necessary or cheaper.
 func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time.Time) divided {
 	d := divided{healthy: map[types.NamespacedName]fleet.Runtime{}}
 	for _, row := range rows {
@@ -105,9 +98,8 @@ func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time
 	return d
 }
 
-// knownBy returns the runtime of a table row. The second result is false if the runtime is not healthy or the row does
-// not contain all displayed fields. A row is not sufficient if a rollout can hold a version of the runtime, because
-// that depends on labels, which rows do not contain.
+// knownBy returns the runtime of a table row, or false if the row is not sufficient. A row never suffices if a rollout
+// can hold a version of the runtime, because this depends on labels.
 func (f *statusFlags) knownBy(row fleet.Row, rollouts fleet.Rollouts, now time.Time) (fleet.Runtime, bool) {
 	if !f.listsHealthy() {
 		return row.Healthy(now)
@@ -119,14 +111,13 @@ func (f *statusFlags) knownBy(row fleet.Row, rollouts fleet.Rollouts, now time.T
 	return r, known
 }
 
-// scope selects the Kymas to read. An empty namespace selects all namespaces.
+// An empty namespace selects all namespaces.
 type scope struct {
 	namespace string
 	selector  labels.Selector
 	fields    fields.Selector
 }
 
-// readInput reads the objects that determine the fleet's health. The caller sets the field Now of the result.
 func readInput(ctx context.Context, api client.Reader, of scope, d divided) (fleet.Input, error) {
 	var in fleet.Input
 	var err error
@@ -147,7 +138,6 @@ func readInput(ctx context.Context, api client.Reader, of scope, d divided) (fle
 	return in, err
 }
 
-// readKymas lists Kymas in pages.
 func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma, error) {
 	var kymas []v1beta2.Kyma
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -168,9 +158,8 @@ func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma
 	return kymas, nil
 }
 
-// readCircumstances reads the state of a namespace that affects all its runtimes: whether an unapproved commit holds
-// publishing, when the root of trust expires, and the promotion trains. If a read fails, it does not change the input,
-// so a timeout does not hide a warning that the input already contains.
+// readCircumstances reads the state that affects all runtimes, such as the expiry of the root of trust. If a read
+// fails, the input keeps its previous warnings.
 func readCircumstances(ctx context.Context, api client.Reader, namespace string, input *fleet.Input) error {
 	held, err := follow.WhyHeld(ctx, api, namespace)
 	if err != nil {

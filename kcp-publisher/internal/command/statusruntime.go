@@ -16,7 +16,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// drawRuntime shows one runtime: its health, its most urgent problem with the fix, and its modules.
 func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	since := ""
 	if r.Since != nil {
@@ -61,7 +60,6 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	}
 }
 
-// drawBundles shows a runtime's last bundles: time, reason, signer and outcome.
 func drawBundles(out io.Writer, bundles []fleet.Bundle) {
 	if len(bundles) == 0 {
 		return
@@ -94,11 +92,9 @@ func drawBundles(out io.Writer, bundles []fleet.Bundle) {
 	}
 }
 
-// shownCommit is the number of displayed characters of a commit hash.
 const shownCommit = 12
 
-// hanging writes a title and a text after it. Wrapped lines start below the first word of the text if the title uses at
-// most a third of the width.
+// hanging writes a title and a text. Wrapped lines are indented below the text.
 func (v statusView) hanging(out io.Writer, title, words string) {
 	indent := "  "
 	if len(title) <= v.width/3 {

@@ -24,27 +24,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// kymaServer is an API server that only has Kymas. It serves them in pages, as a table, and one by one.
+// kymaServer is an API server that serves only Kymas: in pages, as a table, and individually.
 type kymaServer struct {
 	kymas []v1beta2.Kyma
 	items []json.RawMessage
-	// columns are the columns in its CRD of Kymas.
+	// columns are the columns in the CRD of Kymas.
 	columns []string
-	// fieldless is true if the CRD of Kymas has no selectable fields. expires is true if the server returns only the
-	// first page of a table and then reports that the continue token has expired.
+	// fieldless is true if the CRD has no selectable fields. If expires is true, the continue token of a table expires
+	// after the first page.
 	fieldless, expires bool
-	// undefined is true if the server has no CRD for Kymas.
-	undefined bool
-	// rollout and meta are the only objects of their kinds, or nil.
+	undefined          bool
+	// rollout and meta can be nil.
 	rollout *v1alpha1.Rollout
 	meta    *v1beta2.ModuleReleaseMeta
 
 	mu sync.Mutex
-	// whole are the requests for full Kymas, with their selectors.
+	// whole are the requests for complete Kymas.
 	whole []string
 }
 
-// manyKymas returns a server with Kymas as a publisher writes them, and applies the changes to each Kyma.
 func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma)) *kymaServer {
 	tb.Helper()
 	s := &kymaServer{kymas: make([]v1beta2.Kyma, n), items: make([]json.RawMessage, n),
@@ -101,7 +99,6 @@ func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma))
 	return s
 }
 
-// connect returns clients for the server.
 func (s *kymaServer) connect(tb testing.TB) (client.Client, rest.Interface) {
 	tb.Helper()
 	server := httptest.NewServer(s)
@@ -129,7 +126,6 @@ func (s *kymaServer) connect(tb testing.TB) (client.Client, rest.Interface) {
 func (s *kymaServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	lists := map[string]string{"rollouts": "RolloutList", "modulereleasemetas": "ModuleReleaseMetaList"}
-	// group, version, "namespaces", NAMESPACE, plural, name
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/apis/"), "/")
 	group, namespace, rest := strings.Join(parts[:2], "/"), "", parts[2:]
 	if rest[0] == "namespaces" {
@@ -169,7 +165,6 @@ func (s *kymaServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// selected returns the numbers of the Kymas that a request selects by namespace and fields.
 func (s *kymaServer) selected(r *http.Request, namespace string) []int {
 	selector, err := fields.ParseSelector(r.URL.Query().Get("fieldSelector"))
 	if err != nil {
@@ -186,7 +181,6 @@ func (s *kymaServer) selected(r *http.Request, namespace string) []int {
 	return selected
 }
 
-// pageOf returns a page of the selection, and the start of the next page.
 func (s *kymaServer) pageOf(r *http.Request, selected []int) (page []int, next string) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
@@ -203,7 +197,6 @@ func (s *kymaServer) note(asked string) {
 	s.whole = append(s.whole, asked)
 }
 
-// serveList serves a page of the Kymas.
 func (s *kymaServer) serveList(w http.ResponseWriter, r *http.Request, namespace string) {
 	s.note("list " + r.URL.Query().Get("fieldSelector"))
 	if s.fieldless && r.URL.Query().Has("fieldSelector") {
@@ -225,7 +218,6 @@ func (s *kymaServer) serveList(w http.ResponseWriter, r *http.Request, namespace
 	})
 }
 
-// serveTable serves a page of the Kymas in the API server's table format.
 func (s *kymaServer) serveTable(w http.ResponseWriter, r *http.Request, namespace string) {
 	if s.expires && r.URL.Query().Has("continue") {
 		w.WriteHeader(http.StatusGone)

@@ -24,14 +24,11 @@ import (
 )
 
 const (
-	// maxReadEach is the maximum number of Kymas that are read with one request each. The client's rate limit allows
-	// this many requests.
-	maxReadEach = 200
-	// readersOfKymas is the number of Kymas that are read at the same time.
+	maxReadEach    = 200
 	readersOfKymas = 8
 )
 
-// newTableClient returns a client that can request Kymas as the tables that kubectl get prints.
+// The client requests Kymas as tables, like kubectl get.
 func newTableClient(config *rest.Config) (rest.Interface, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -44,9 +41,8 @@ func newTableClient(config *rest.Config) (rest.Interface, error) {
 	return rest.RESTClientFor(config)
 }
 
-// listRows returns the Kymas of one or all namespaces as rows of the API server's table. It returns nil if a column is
-// missing because the CRD is older. For 10,000 Kymas, the table is 50 times smaller than the list of Kymas, and the API
-// server responds 10 times faster.
+// listRows returns Kymas as rows of the API server's table, or nil if a column is missing. For 10,000 Kymas, the table
+// is 50 times smaller than the list.
 //
 // Source: Kubernetes API concepts, "Receiving resources as Tables".
 func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, error) {
@@ -78,9 +74,8 @@ func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, e
 	return rows, nil
 }
 
-// namespacesOfKymas returns the namespaces that contain Kymas. Rows do not contain the namespace, and rows with
-// metadata would be many times larger, because managedFields lists every status field. Therefore, it repeatedly
-// requests one Kyma outside the namespaces found so far. This requires no permission to list Namespaces.
+// Rows do not contain the namespace. namespacesOfKymas therefore repeatedly requests one Kyma outside of the namespaces
+// found so far. This requires no permission to list Namespaces.
 func namespacesOfKymas(ctx context.Context, api rest.Interface, of scope) ([]string, error) {
 	var known []string
 	others := fields.Everything()
@@ -107,8 +102,6 @@ func namespacesOfKymas(ctx context.Context, api rest.Interface, of scope) ([]str
 	}
 }
 
-// tableOptions are the page size, the continue token, and the part of the object that each row includes in addition to
-// its cells.
 type tableOptions struct {
 	limit  int
 	from   string
@@ -128,7 +121,7 @@ func pageOfTable(ctx context.Context, api rest.Interface, of scope, options tabl
 		request = request.Param("continue", options.from)
 	}
 	result := request.Do(ctx)
-	if err := result.Error(); err != nil { // Raw would hide the API server's message
+	if err := result.Error(); err != nil { // Raw hides the API server's message
 		return table, err
 	}
 	data, err := result.Raw()
@@ -138,7 +131,7 @@ func pageOfTable(ctx context.Context, api rest.Interface, of scope, options tabl
 	return table, json.Unmarshal(data, &table)
 }
 
-// tableRows returns the rows of a table of Kymas, or nil if the table lacks a column that determines health.
+// tableRows returns nil if the table lacks a required column.
 func tableRows(table metav1.Table, namespace string) []fleet.Row {
 	column := map[string]int{}
 	for i, c := range table.ColumnDefinitions {
@@ -168,8 +161,7 @@ func tableRows(table metav1.Table, namespace string) []fleet.Row {
 	return rows
 }
 
-// readDivided reads the Kymas that d does not list as healthy, or all Kymas if d is zero. The result includes Kymas
-// that stopped being Ready after the table was created.
+// readDivided reads the Kymas that d does not list as healthy, or all Kymas if d is zero.
 func readDivided(ctx context.Context, api client.Reader, of scope, d divided) ([]v1beta2.Kyma, []fleet.Runtime, error) {
 	var kymas []v1beta2.Kyma
 	var err error
@@ -199,7 +191,6 @@ func readDivided(ctx context.Context, api client.Reader, of scope, d divided) ([
 	return append(kymas, more...), slices.Collect(maps.Values(healthy)), err
 }
 
-// readEach reads each Kyma with its own request and omits deleted Kymas.
 func readEach(ctx context.Context, api client.Reader, names []types.NamespacedName) ([]v1beta2.Kyma, error) {
 	var mu sync.Mutex
 	var kymas []v1beta2.Kyma

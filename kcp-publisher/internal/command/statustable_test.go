@@ -16,12 +16,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// unhealthyAt contains the changes that make runtimes unhealthy, by the number of the runtime.
 var unhealthyAt = map[int]func(*v1beta2.Kyma){
 	3:  broken,
 	14: func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelSkipReconciliation] = "true" },
 	15: func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(-time.Minute)} },
-	92: func(k *v1beta2.Kyma) { k.Status.Runtime.HealthyUntil = nil }, // written by an older publisher
+	92: func(k *v1beta2.Kyma) { k.Status.Runtime.HealthyUntil = nil },
 	65: func(k *v1beta2.Kyma) {
 		long := metav1.NewTime(time.Now().Add(-72 * time.Hour))
 		k.Status.Runtime.Observed.Time, k.Status.Runtime.Observed.Heard = long, &long
@@ -41,7 +40,6 @@ func unwellSome(i int, kyma *v1beta2.Kyma) {
 	}
 }
 
-// statusOf returns the output of status for a fleet. If whole is true, it reads all Kymas instead of the table.
 func statusOf(t *testing.T, s *kymaServer, f statusFlags, whole bool, now time.Time) string {
 	t.Helper()
 	f.namespace = defaultNamespace
@@ -161,7 +159,7 @@ func TestStatusReadsAllKymasWithoutAUsefulTable(t *testing.T) {
 	}
 }
 
-// A Kyma that becomes unhealthy after the table was created must not count as healthy.
+// A Kyma that becomes unhealthy after the table was read must not appear as healthy.
 func TestStatusSeesAKymaThatFailsDuringTheRead(t *testing.T) {
 	s := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
 		if i < 2*readersOfKymas {

@@ -19,31 +19,25 @@ import (
 )
 
 const (
-	// listedWhole is the maximum number of runtimes in a fleet whose healthy runtimes are listed without --all.
-	listedWhole = 40
-	// causesShown is the maximum number of problems above the table. namesShown is the maximum number of runtimes that
-	// each problem lists by name.
+	listedWhole             = 40
 	causesShown, namesShown = 5, 3
 	// minText is the minimum width of wrapped text. minCell is the minimum width of the MESSAGE column.
 	minText, minCell = 20, 8
 )
 
-// statusView is the fleet in the output of `status`.
 type statusView struct {
 	fleet.Fleet
-	// selected contains the runtimes that match the filter, worst health first.
+	// selected contains the matching runtimes, worst health first.
 	selected []fleet.Runtime
 	filter   runtimeFilter
 	width    int
-	// uncut is true if the output is not a terminal. Table rows then have their full length.
+	// uncut disables the truncation of table rows.
 	uncut                 bool
 	palette               cli.Palette
 	wide, all, everywhere bool
-	// where names the selected namespaces, and selector contains the label selector. The output shows them.
-	where, selector string
+	where, selector       string
 }
 
-// draw prints the fleet: a summary, the most important problems, the active rollouts, and the runtimes.
 func (v statusView) draw(out io.Writer) {
 	v.paragraph(out, "", v.verdict())
 	if v.filter.any() {
@@ -65,7 +59,6 @@ func (v statusView) draw(out io.Writer) {
 	v.drawRuntimes(out)
 }
 
-// verdict returns one sentence with the number of runtimes that need attention and the number of runtimes by health.
 func (v statusView) verdict() string {
 	if v.Summary.Total == 0 && v.selector != "" {
 		return "no runtimes in " + v.where + " match labels " + v.selector
@@ -100,7 +93,6 @@ func (v statusView) verdict() string {
 	return share + "; in the whole fleet, " + fleetwide
 }
 
-// counted returns the number of runtimes by health, worst first.
 func counted(by map[fleet.Health]int) string {
 	var counts []string
 	for _, health := range worstFirst {
@@ -111,7 +103,6 @@ func counted(by map[fleet.Health]int) string {
 	return strings.Join(counts, ", ")
 }
 
-// healthWords maps each health to the words for it in a sentence.
 var healthWords = map[fleet.Health]string{
 	fleet.Failing: "failing", fleet.Silent: "silent", fleet.NeverReported: "never reported", fleet.Behind: "behind",
 	fleet.Deleting: "being deleted", fleet.Suspended: "suspended", fleet.Healthy: "healthy",
@@ -124,16 +115,14 @@ func several(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// group contains the runtimes whose most urgent problem has the same situation.
+// group contains the runtimes with the same most urgent problem.
 type group struct {
 	health fleet.Health
 	names  []string
-	// cause is the most urgent problem of the first runtime in the group.
-	cause fleet.Cause
+	cause  fleet.Cause
 }
 
-// grouped groups the runtimes that need attention by their most urgent problem. It returns the groups with the worst
-// health first and, for the same health, the largest first.
+// grouped returns the groups with the worst health first. Larger groups come first if the health is equal.
 func grouped(all []fleet.Runtime) []group {
 	var groups []group
 	at := map[fleet.Situation]int{}
@@ -156,7 +145,6 @@ func grouped(all []fleet.Runtime) []group {
 	return groups
 }
 
-// title returns the heading of a group: the number of runtimes, their problem, and the first names.
 func (g group) title(v statusView) string {
 	names := g.names
 	more := ""
@@ -172,7 +160,6 @@ func (g group) title(v statusView) string {
 		strings.Join(lines, ", "), more)
 }
 
-// cause shows a problem below its title, and its fix.
 func (v statusView) cause(out io.Writer, title string, c fleet.Cause) {
 	fmt.Fprintln(out)
 	v.paragraph(out, "", title)
@@ -182,14 +169,12 @@ func (v statusView) cause(out io.Writer, title string, c fleet.Cause) {
 	}
 }
 
-// paragraph writes a text as wrapped and indented lines.
 func (v statusView) paragraph(out io.Writer, indent, words string) {
 	for _, line := range v.wrapped(words, len(indent)) {
 		fmt.Fprintln(out, indent+line)
 	}
 }
 
-// wrapped splits a text into lines that fit the width after an indent of the given size.
 func (v statusView) wrapped(words string, indent int) []string {
 	lines := strings.Split(text.WrapSoft(words, max(v.width-indent, minText)), "\n")
 	for i := range lines {
@@ -200,7 +185,6 @@ func (v statusView) wrapped(words string, indent int) []string {
 
 func (v statusView) paint(color cli.Color, word string) string { return v.palette.Paint(color, word) }
 
-// drawActive shows the active rollouts.
 func (v statusView) drawActive(out io.Writer) {
 	t := newTable(nil)
 	t.AppendHeader(table.Row{"ROLLOUT", "FROM", "TO", "STATE", "WAVE", "UPDATED", "FAILED"})
@@ -271,7 +255,6 @@ func (v statusView) table(out io.Writer, listed []fleet.Runtime) {
 	v.render(out, t)
 }
 
-// render draws a table, cut at the right to fit the terminal. Output to a pipe or file is not cut.
 func (v statusView) render(out io.Writer, t table.Writer) {
 	t.SuppressTrailingSpaces()
 	drawn := t.Render()
@@ -325,7 +308,6 @@ func (v statusView) row(r *fleet.Runtime) table.Row {
 	return append(row, message)
 }
 
-// since returns the age of a time in kubectl's format, or "" if it is unknown.
 func (v statusView) since(at *time.Time) string {
 	if at == nil {
 		return ""
@@ -333,8 +315,7 @@ func (v statusView) since(at *time.Time) string {
 	return age.HumanDuration(max(v.Time.Sub(*at), 0))
 }
 
-// reports describes whether a runtime is reporting. It shows no time for a reporting runtime, because the publisher
-// records the time of unchanged reports only once a day.
+// reports shows no time for a reporting runtime, because the publisher records unchanged reports only once a day.
 func (v statusView) reports(r *fleet.Runtime) string {
 	switch {
 	case r.Reporting:

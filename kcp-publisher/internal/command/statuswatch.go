@@ -27,14 +27,10 @@ import (
 )
 
 const (
-	// changesSettle is the time for which changes are collected before the fleet is evaluated again.
 	changesSettle = 500 * time.Millisecond
-	// refreshAnyway is the interval at which the fleet is evaluated again even if no object changes, because runtimes
-	// can become silent.
 	refreshAnyway = 30 * time.Second
 )
 
-// follow prints the fleet, and then a line for each runtime that changes, until it is interrupted.
 func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
@@ -75,7 +71,7 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 		before, last, refresh = byKyma(f.selected(now.Runtimes)), now, false
 		select {
 		case <-ctx.Done():
-			return nil // an interrupt is the normal end
+			return nil
 		case <-tick.C:
 			refresh = true
 		case <-changed:
@@ -86,8 +82,6 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	}
 }
 
-// offered returns an input with the ModuleReleaseMetas of the selected namespaces, which also list modules that no
-// runtime has. follow calls offered only once, because only the initial output uses the ModuleReleaseMetas.
 func (f *statusFlags) offered(ctx context.Context, api client.Reader) (fleet.Input, error) {
 	var metas v1beta2.ModuleReleaseMetaList
 	if err := api.List(ctx, &metas, client.InNamespace(f.scope())); err != nil {
@@ -96,8 +90,6 @@ func (f *statusFlags) offered(ctx context.Context, api client.Reader) (fleet.Inp
 	return fleet.Input{Metas: metas.Items}, nil
 }
 
-// begin prints the initial fleet. It returns an error if --module names a module that no channel offers and no runtime
-// has.
 func (f *statusFlags) begin(out io.Writer, first fleet.Fleet) error {
 	if err := f.checkModuleExists(first.Modules); err != nil {
 		return err
@@ -111,7 +103,7 @@ func (f *statusFlags) begin(out io.Writer, first fleet.Fleet) error {
 
 // watched returns a cache of the control plane, and a channel that signals changes.
 func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (cache.Cache, <-chan struct{}, error) {
-	ctrl.SetLogger(logr.Discard()) // the cache retries failed requests and would log each failure
+	ctrl.SetLogger(logr.Discard()) // the cache would log each failed request
 	config, err := f.cluster.Config()
 	if err != nil {
 		return nil, nil, err
@@ -137,7 +129,7 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 	notify := func() {
 		select {
 		case changed <- struct{}{}:
-		default: // a signal is already pending
+		default:
 		}
 	}
 	for _, kind := range []client.Object{&v1beta2.Kyma{}, &v1alpha1.Rollout{}} {
@@ -159,8 +151,6 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 	return known, changed, nil
 }
 
-// assess evaluates the health of the fleet. It reads Kymas and Rollouts from a cache. The caller provides the other
-// fields of input.
 func (f *statusFlags) assess(ctx context.Context, cached client.Reader, input fleet.Input) (fleet.Fleet, error) {
 	var kymas v1beta2.KymaList
 	var rollouts v1alpha1.RolloutList
@@ -173,7 +163,7 @@ func (f *statusFlags) assess(ctx context.Context, cached client.Reader, input fl
 	return fleet.Assess(input), nil
 }
 
-// printNews prints new warnings, resolved warnings and changed rollouts, unless the output is JSON or filtered.
+// printNews prints new and resolved warnings and changed rollouts. It prints nothing if the output is JSON or filtered.
 func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
 	if f.format == "json" || f.any() {
 		return nil
@@ -207,7 +197,6 @@ func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
 	return err
 }
 
-// printChanges prints the runtimes that changed.
 func (f *statusFlags) printChanges(out io.Writer, before map[string]fleet.Runtime, now fleet.Fleet) error {
 	var err error
 	selected := f.selected(now.Runtimes)
@@ -246,7 +235,7 @@ func (f *statusFlags) printChange(out io.Writer, at time.Time, r fleet.Runtime, 
 	return err
 }
 
-// changeKey returns a text of the runtime's displayed state. A runtime is printed again when its text changes.
+// A runtime is printed again when its key changes.
 func changeKey(r fleet.Runtime) string {
 	text := fmt.Sprintf("%s %s", r.Health, r.State)
 	if r.Cause != nil {
@@ -268,7 +257,6 @@ func byKyma(all []fleet.Runtime) map[string]fleet.Runtime {
 	return found
 }
 
-// passed waits for the given time. It returns false if the context ends first.
 func passed(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

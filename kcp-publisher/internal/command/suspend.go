@@ -33,7 +33,6 @@ func newResume() *cobra.Command {
 	return cmd
 }
 
-// changeRuntimes returns a command that applies an action to the selected runtimes.
 func changeRuntimes(verb, short string, action func() actions.Runtime) *cobra.Command {
 	var selected targets
 	cmd := &cobra.Command{

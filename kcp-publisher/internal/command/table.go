@@ -12,10 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// lineTable is a table whose cells are single lines, so that external text cannot change its layout.
 type lineTable struct{ table.Writer }
 
-// AppendRow adds a row.
 func (t lineTable) AppendRow(row table.Row, config ...table.RowConfig) {
 	cells := make(table.Row, len(row))
 	for i, cell := range row {
@@ -24,8 +22,7 @@ func (t lineTable) AppendRow(row table.Row, config ...table.RowConfig) {
 	t.Writer.AppendRow(cells, config...)
 }
 
-// printableCell returns a cell as one line, or a list of texts as several lines. It does not convert numbers to text,
-// because the table right-aligns numbers.
+// Numbers stay numbers, because the table right-aligns them.
 func printableCell(cell any) any {
 	switch c := cell.(type) {
 	case int, int32, int64, nil:
@@ -42,14 +39,12 @@ func printableCell(cell any) any {
 	return bundle.PrintableLine(fmt.Sprint(cell))
 }
 
-// painted is a cell with one colored word.
 type painted struct {
 	word  string
 	color cli.Color
 	by    cli.Palette
 }
 
-// AppendRows adds rows.
 func (t lineTable) AppendRows(rows []table.Row, config ...table.RowConfig) {
 	for _, row := range rows {
 		t.AppendRow(row, config...)
@@ -68,7 +63,6 @@ func newTable(out io.Writer) table.Writer {
 	return t
 }
 
-// shortDigest returns the start of a digest for a table.
 func shortDigest(d string) string {
 	if len(d) > 19 {
 		return d[:19]

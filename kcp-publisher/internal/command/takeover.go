@@ -13,7 +13,6 @@ import (
 	takeover "github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/command"
 )
 
-// takeoverHost contains the flags of the takeover commands, and implements the functions of takeover.Host.
 type takeoverHost struct {
 	controlPlane
 	restricted  []string
@@ -37,7 +36,6 @@ func newTakeover() *cobra.Command {
 	})
 }
 
-// fleet returns the control plane's objects.
 func (h *takeoverHost) fleet(ctx context.Context, api client.Reader) (plan.Fleet, error) {
 	all, err := readFleet(ctx, api, h.namespace)
 	if err != nil {

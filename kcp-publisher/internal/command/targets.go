@@ -23,13 +23,11 @@ import (
 )
 
 const (
-	// unconfirmed is the maximum number of runtimes that a command changes without asking for a confirmation.
-	unconfirmed = 10
-	// changedAtOnce is the number of Kymas that a command changes at the same time.
+	// unconfirmed is the maximum number of runtimes that a command changes without a confirmation.
+	unconfirmed   = 10
 	changedAtOnce = 8
 )
 
-// targets selects the runtimes that a command changes: by id, by label, by health, or all runtimes of a namespace.
 type targets struct {
 	controlPlane
 	selector    string
@@ -38,13 +36,11 @@ type targets struct {
 	dryRun, yes bool
 }
 
-// target is one selected runtime.
 type target struct {
 	id   string
 	kyma *v1beta2.Kyma
 }
 
-// add adds the flags and the completion of runtime ids to a command.
 func (t *targets) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	t.controlPlane.add(flags, "the Kymas")
@@ -67,7 +63,6 @@ func healthNames() []string {
 	return names
 }
 
-// check returns a usage error if the arguments and flags select no runtimes or cannot be combined.
 func (t *targets) check(names []string) error {
 	byFlag := t.selector != "" || len(t.health) > 0
 	switch {
@@ -90,8 +85,7 @@ func (t *targets) check(names []string) error {
 	return nil
 }
 
-// find returns the selected runtimes, sorted by id. It returns an error if no Kyma has one of the given ids or if no
-// runtime is selected.
+// find returns the selected runtimes, sorted by ID. An empty selection is an error.
 func (t *targets) find(ctx context.Context, api client.Reader, names []string, now time.Time) ([]target, error) {
 	if len(names) > 0 {
 		return t.named(ctx, api, names)
@@ -137,9 +131,8 @@ func (t *targets) named(ctx context.Context, api client.Reader, names []string) 
 	return found, nil
 }
 
-// run selects runtimes and calls change for each runtime. If the number of runtimes exceeds the constant unconfirmed,
-// run first asks for a confirmation. If change fails for one runtime, run continues with the next runtime. verb starts
-// the question "VERB N runtimes", such as "suspend 12 runtimes".
+// run calls change for each selected runtime. For more than unconfirmed runtimes, it first asks for a confirmation.
+// verb starts the question, such as "suspend 12 runtimes".
 func (t *targets) run(
 	cmd *cobra.Command, names []string, verb string,
 	change func(context.Context, client.Client, target) (string, error),
@@ -171,8 +164,7 @@ func (t *targets) run(
 	})
 }
 
-// changeAll calls change for each runtime and prints one line for each. For a single runtime, it returns the error of
-// change. For several runtimes, it prints each error and returns the number of failures.
+// changeAll calls change for each runtime and prints the results. For a single runtime, it returns the error of change.
 func changeAll(
 	ctx context.Context, out io.Writer, all []target, change func(context.Context, target) (string, error),
 ) error {
@@ -202,7 +194,7 @@ func changeAll(
 			return nil
 		})
 	}
-	_ = group.Wait() // always nil, because the functions count their errors in the variable failed
+	_ = group.Wait() // failed counts the errors
 	if failed > 0 {
 		return fmt.Errorf("%d of %s failed", failed, several(len(all), "runtime"))
 	}
@@ -210,7 +202,6 @@ func changeAll(
 	return nil
 }
 
-// apply applies an action to a runtime's Kyma and returns its effect.
 func (t target) apply(ctx context.Context, api client.Client, action actions.Runtime) (string, error) {
 	result, err := actions.Apply(ctx, api, client.ObjectKeyFromObject(t.kyma), "", action)
 	if err != nil {
@@ -219,7 +210,6 @@ func (t target) apply(ctx context.Context, api client.Client, action actions.Run
 	return effectOf(result), nil
 }
 
-// effectOf returns the effect of an action for the terminal. It appends the error if no Event could be created.
 func effectOf(result actions.Result) string {
 	if result.Unrecorded != nil {
 		return result.Effect + " (not recorded: " + result.Unrecorded.Error() + ")"
@@ -227,7 +217,7 @@ func effectOf(result actions.Result) string {
 	return result.Effect
 }
 
-// chooseKyma returns the Kyma that owns a runtime id. Without an owner, it returns a Kyma that claims the id.
+// chooseKyma returns the Kyma that owns the runtime ID or, without an owner, a Kyma with this ID.
 func chooseKyma(kymas []v1beta2.Kyma, namespace, id string) (*v1beta2.Kyma, error) {
 	if owner := plan.NewOwners(kymas)[id]; owner != nil {
 		return owner, nil

@@ -22,8 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// kymasIn returns an API with one Kyma for each name. A Kyma whose name starts with "eu" has the label region=eu, and a
-// Kyma whose name ends with "off" is suspended.
+// A Kyma whose name starts with "eu" has the label region=eu. A Kyma whose name ends with "off" is suspended.
 func kymasIn(t *testing.T, functions interceptor.Funcs, names ...string) client.WithWatch {
 	t.Helper()
 	scheme, err := newScheme()
@@ -152,7 +151,7 @@ func TestFailedRuntimeDoesNotStopOthers(t *testing.T) {
 
 func TestManyRuntimesRequireConfirmation(t *testing.T) {
 	cmd := &cobra.Command{}
-	cmd.SetIn(strings.NewReader("yes\n")) // input that is not a terminal cannot confirm
+	cmd.SetIn(strings.NewReader("yes\n")) // only a terminal can confirm
 	err := confirm(cmd, false, fmt.Sprintf("suspend %d runtimes", unconfirmed+1))
 	if err == nil || err.Error() != "suspend 11 runtimes: add --yes to confirm" || !cli.IsUsage(err) {
 		t.Errorf("without --yes: got %v, want a usage error", err)

@@ -26,7 +26,7 @@ type tokenServiceFlags struct {
 	modules                         []string
 }
 
-// tokenPath is the path to which the registry distribution redirects clients if auth.token.autoredirect is set.
+// The registry distribution redirects clients to this path if auth.token.autoredirect is set.
 const tokenPath = "/auth/token"
 
 func newTokenService(g *cli.Root) *cobra.Command {
@@ -78,8 +78,7 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 	return serveUntil(ctx, log, server, listener, f.certificate, f.key)
 }
 
-// tokenLimits are the limits of the HTTP server. They keep the memory for unauthenticated requests below the memory
-// limit in the chart.
+// tokenLimits keep the memory for unauthenticated requests below the memory limit in the chart.
 var tokenLimits = serve.Limits{
 	Connections: 1000, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second,
 	Write: 10 * time.Second, OneRequest: true,

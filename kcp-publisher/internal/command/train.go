@@ -18,7 +18,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
-// trainFlags are the flags that all train commands share.
 type trainFlags struct {
 	controlPlane
 	format string
@@ -71,7 +70,6 @@ func atMostOnePolicy(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// policies returns the PromotionPolicy that args names, or all PromotionPolicies, sorted by namespace and name.
 func (f *trainFlags) policies(
 	ctx context.Context, api client.Reader, args []string,
 ) ([]v1alpha1.PromotionPolicy, error) {
@@ -97,7 +95,6 @@ func (f *trainFlags) policies(
 	return all, nil
 }
 
-// policyNames lists the PromotionPolicies.
 func (f *trainFlags) policyNames(ctx context.Context, _ []string) ([]string, error) {
 	var list v1alpha1.PromotionPolicyList
 	if err := f.list(ctx, &list); err != nil {

@@ -74,7 +74,7 @@ func (f *trainPromoteFlags) run(cmd *cobra.Command, args []string) error {
 		row, err := f.commit(cmd.Context(), repository, change, p)
 		switch {
 		case errors.Is(err, promote.ErrNothing) || errors.Is(err, errProposed):
-			// An earlier run committed the promotion, but the control plane does not have it yet.
+			// An earlier run committed the promotion, but the control plane does not have the commit yet.
 			fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err)
 		case err != nil:
 			problems = append(problems, err)
@@ -93,14 +93,14 @@ func (f *trainPromoteFlags) run(cmd *cobra.Command, args []string) error {
 	return errors.Join(append(problems, printed)...)
 }
 
-// due returns the due promotions that the publisher does not perform itself.
+// due returns the due promotions that an operator must perform.
 func (f *trainFlags) due(
 	ctx context.Context, api client.Client, args []string, now time.Time,
 ) ([]train.Promotion, error) {
 	if _, err := f.policies(ctx, api, args); err != nil {
 		return nil, err
 	}
-	all, err := f.policies(ctx, api, nil) // all policies, because another policy can own a channel of this train
+	all, err := f.policies(ctx, api, nil) // another policy can own a channel of this train
 	if err != nil {
 		return nil, err
 	}
@@ -135,12 +135,10 @@ func (f *trainFlags) due(
 	return due, nil
 }
 
-// recorded reports whether the publisher has evaluated the current generation of the policy. Before that, the status is
-// incomplete.
+// recorded reports whether the policy's status is current.
 func recorded(p *v1alpha1.PromotionPolicy) bool { return p.Status.ObservedGeneration == p.Generation }
 
-// commit commits one promotion. It returns an error if the channels' versions in the repository differ from those in
-// the control plane.
+// The versions in the repository must equal the versions in the control plane.
 func (f *trainPromoteFlags) commit(
 	ctx context.Context, repository *git.Repository, change git.Change, p train.Promotion,
 ) (promoted, error) {
@@ -166,9 +164,8 @@ func (f *trainPromoteFlags) commit(
 // errProposed means that an earlier run already pushed the promotion to a branch.
 var errProposed = errors.New("the branch contains the promotion")
 
-// proposed returns errProposed if an existing branch contains a promotion. Otherwise, it returns an error that explains
-// the conflict. It checks the content of the branch, because any user with push permission could block the promotion
-// with a branch of this name. With --git-signers, the commit of the branch must be signed.
+// proposed returns errProposed if the branch contains the promotion, and otherwise an error that explains the conflict.
+// It checks the content, because any user could create a branch with this name.
 func proposed(ctx context.Context, branch *git.Repository, p train.Promotion) error {
 	const way = "merge or delete the branch, or choose another --branch-prefix"
 	commit, objects, err := source.Commit(ctx, branch)

@@ -38,8 +38,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/ui"
 )
 
-// askedEvery is the interval for reading state that the UI does not watch: whether a commit holds publishing, when the
-// root of trust expires, and the promotion trains.
 const askedEvery = 10 * time.Second
 
 type uiFlags struct {
@@ -135,7 +133,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if f.signIn.enabled() { // if sign-in is disabled, handler has already printed the address for the local user
+	if f.signIn.enabled() { // without sign-in, handler has printed the address
 		log.Info("listening", "address", listener.Addr().String())
 	}
 	group, running := errgroup.WithContext(ctx)
@@ -155,8 +153,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	return group.Wait()
 }
 
-// handler returns the handler of the UI's pages. With --external-url, it requires users to sign in. Otherwise, it
-// accepts only the local user.
+// handler requires users to sign in if --external-url is set. Otherwise, it accepts only the local user.
 func (f *uiFlags) handler(
 	out io.Writer, address string, config *rest.Config, own client.Client, source *ui.Source, log logr.Logger,
 ) (http.Handler, error) {
@@ -194,8 +191,7 @@ func (f *uiFlags) handler(
 	return local, nil
 }
 
-// contents returns the images that each module in the runtimes' bundles lists. It does not render charts, so images
-// that modules do not list are missing.
+// contents lists the images without rendering charts.
 func (f *uiFlags) contents(
 	ctx context.Context, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
@@ -206,8 +202,8 @@ func (f *uiFlags) contents(
 	return export.Contents(ctx, source, runtimes)
 }
 
-// readFirst shows a large fleet before the cache is complete. It reads Kymas only for unhealthy runtimes, and table
-// rows for healthy runtimes. This is much faster than reading all Kymas.
+// readFirst shows a large fleet before the cache is complete. It reads table rows for healthy runtimes and Kymas for
+// all others.
 func (f *uiFlags) readFirst(
 	ctx context.Context, table rest.Interface, own client.Reader, show func(fleet.Fleet),
 ) error {
@@ -218,7 +214,7 @@ func (f *uiFlags) readFirst(
 	}
 	unread := (&statusFlags{format: "table"}).divide(rows, fleet.Rollouts{}, time.Now())
 	if len(unread.healthy) == 0 {
-		return nil // wait for the cache, which reads all Kymas
+		return nil // the cache reads all Kymas
 	}
 	in, err := readInput(ctx, own, all, unread)
 	if err != nil {
@@ -229,8 +225,8 @@ func (f *uiFlags) readFirst(
 	return nil
 }
 
-// assess returns a function that calls fleet.Assess with additional state that is not watched: the expiry of the root
-// of trust, the reason why publishing is held, and the promotion trains. Call the function from one goroutine only.
+// The returned function adds state that is not watched, such as the expiry of the root of trust. It is not safe for
+// concurrent use.
 func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
 	var root trust.Root
 	if f.origins.trust != "" {
@@ -246,7 +242,7 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 			asked = in.Now
 			var now fleet.Input
 			if err := readCircumstances(ctx, own, f.namespace, &now); err == nil {
-				known = now // if the read fails, use the previous state
+				known = now // if the read fails, keep the previous state
 			}
 		}
 		in.Held, in.RootExpires, in.Trains = known.Held, known.RootExpires, known.Trains
@@ -257,8 +253,7 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 	}, nil
 }
 
-// mayRead returns an error if the kubeconfig lacks the permissions to read the fleet. Without this check, the cache
-// would retry forever.
+// Without this check, the cache would retry forever.
 func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
 	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleReleaseMetaList{},
 		&v1alpha1.RolloutList{}} {
@@ -270,7 +265,7 @@ func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
 	return nil
 }
 
-// browse opens an address in the local user's browser. It does not wait, because the address is also printed.
+// browse does not wait for the browser, because the address is also printed.
 func browse(address string, log logr.Logger) {
 	program := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
 	command := exec.Command(cmp.Or(program, "xdg-open"), address)
@@ -281,7 +276,7 @@ func browse(address string, log logr.Logger) {
 	go func() { _ = command.Wait() }()
 }
 
-// loopback reports whether an address is only reachable from this machine.
+// loopback reports whether only this machine can reach an address.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

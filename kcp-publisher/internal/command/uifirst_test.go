@@ -28,7 +28,7 @@ func TestUIReadsUnhealthyRuntimesFirst(t *testing.T) {
 		t.Errorf("read Kymas %v, want only the unhealthy Kyma", server.whole)
 	}
 
-	// If the table contains too little, nothing is read twice.
+	// If the table is not sufficient, readFirst reads nothing.
 	server = manyKymas(t, 100, func(_ int, kyma *v1beta2.Kyma) { kyma.Status.Runtime.HealthyUntil = nil })
 	api, table = server.connect(t)
 	if err := f.readFirst(t.Context(), table, api,

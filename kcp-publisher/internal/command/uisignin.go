@@ -19,7 +19,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/signin"
 )
 
-// signInFlags are the flags of a UI that several users sign in to.
 type signInFlags struct {
 	external         string
 	key              string
@@ -70,7 +69,6 @@ func (f *signInFlags) add(flags *pflag.FlagSet) {
 			"issuer and client")
 }
 
-// check validates the flags.
 func (f *signInFlags) check() error {
 	switch {
 	case (f.certificate == "") != (f.tls == ""):
@@ -93,24 +91,20 @@ func (f *signInFlags) check() error {
 	return nil
 }
 
-// maxProxies is the maximum number of trusted proxies.
 const maxProxies = 8
 
-// enabled reports whether users must sign in. If not, only the user who started the UI can access it.
 func (f *signInFlags) enabled() bool { return f.external != "" }
 
-// tokenValidity is the time for which a TokenReview is cached. It is also the maximum duration of event streams.
+// tokenValidity is the time for which a TokenReview is cached, and the maximum duration of event streams.
 const tokenValidity = time.Minute
 
-// pageLimits are the limits of the HTTP server. They keep the memory for unauthenticated requests below the memory
-// limit in the chart. The server ends an event stream before the write timeout.
+// pageLimits keep the memory for unauthenticated requests below the memory limit in the chart.
 var pageLimits = serve.Limits{
 	Connections: 2000, HeaderBytes: 32 << 10, BodyBytes: 16 << 10, AllBodiesBytes: 4 << 20, Read: 10 * time.Second,
 	Write: 2 * tokenValidity,
 }
 
-// gate returns the access control for the pages of a namespace. config contains the UI's own credentials for the API
-// server, and options contain the scheme and the mapper.
+// config contains the UI's own credentials for the API server. options contain the scheme and the mapper.
 func (f *signInFlags) gate(
 	config *rest.Config, options client.Options, namespace string, log logr.Logger,
 ) (*access.Gate, error) {
@@ -123,7 +117,7 @@ func (f *signInFlags) gate(
 		return nil, cli.Usage(fmt.Errorf("--session-key: %w", err))
 	}
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // no limit: most responses come from the cache, and a user waits for each request
+	config.QPS = -1 // no limit, because a user waits for each request
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -154,7 +148,6 @@ func (f *signInFlags) gate(
 	return &access.Gate{Namespace: namespace, SignIn: service, Users: users, Acting: acting, Log: log}, nil
 }
 
-// probed handles the kubelet's probes, which have no host name and no session, and passes all other requests to next.
 func probed(ready func() bool, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})

@@ -100,46 +100,37 @@ func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (
 	return chooseKyma(kymas.Items, namespace, id)
 }
 
-// unknownRuntime returns the error if no Kyma has the given runtime id or name. known contains the existing runtime ids
-// and names of Kymas, to suggest a similar one.
 func unknownRuntime(id, where string, known []string) error {
 	return fmt.Errorf("runtime %s: no Kyma in %s has that runtime id or name%s", id, where, cli.Meant(id, known))
 }
 
-// answer is the output of `why`.
 type answer struct {
 	Runtime string        `json:"runtime"`
 	State   v1beta2.State `json:"state"`
 	Health  fleet.Health  `json:"health"`
-	// Cause is the most urgent problem, or empty. Situation identifies the problem for programs, Advice is the fix, and
-	// Since is when the problem began, if known.
+	// Cause is the most urgent problem, or empty. Advice is the fix. Since is the start of the problem, if known.
 	Cause     string          `json:"cause,omitempty"`
 	Situation fleet.Situation `json:"situation,omitempty"`
 	Advice    string          `json:"advice,omitempty"`
 	Since     *time.Time      `json:"since,omitempty"`
-	// SetBy is the field manager that set the suspending label of the Kyma. It is empty if the runtime is not suspended
-	// or the Kyma has no such field manager.
+	// SetBy is the field manager that suspended the runtime, or empty.
 	SetBy string `json:"setBy,omitempty"`
-	// Age is the age of the runtime's last recorded report, or empty if the runtime has never reported. Reports with
-	// the same content are recorded once a day. Unchanged is true if the runtime is reporting, so newer reports may
-	// exist that were not recorded.
+	// Age is the age of the last recorded report, or empty. Unchanged is true if the runtime is reporting the same
+	// content since then.
 	Age       string `json:"age,omitempty"`
 	Unchanged bool   `json:"unchanged,omitempty"`
 
-	// Warnings are problems that affect all runtimes, such as a root of trust that expires soon.
+	// Warnings are problems that affect all runtimes.
 	Warnings []fleet.Cause `json:"warnings,omitempty"`
 
 	Modules []v1beta2.ModuleStatus `json:"modules"`
-	// Bundles are the runtime's last bundles, newest first, unless a single module was requested.
-	Bundles []fleet.Bundle `json:"bundles,omitempty"`
-	// Origins are the origins of the published bundle's modules. They require --location and --trust.
+	Bundles []fleet.Bundle         `json:"bundles,omitempty"`
+	// Origins are the origins of the published bundle's modules.
 	Origins []bundle.Origin `json:"origins,omitempty"`
-	// Trains are the versions that promotion trains bring to the channel of the requested module.
+	// Trains are the versions that promotion trains will promote to the module's channel.
 	Trains []coming `json:"trains,omitempty"`
 }
 
-// rolloutsOf returns the rollouts of a namespace, which can hold module versions of its Kymas. The status of a Kyma
-// does not contain held versions, because a rollout would have to write the status of every runtime.
 func rolloutsOf(ctx context.Context, api client.Reader, namespace string) (fleet.Rollouts, error) {
 	var rollouts v1alpha1.RolloutList
 	err := api.List(ctx, &rollouts, client.InNamespace(namespace))
@@ -149,7 +140,6 @@ func rolloutsOf(ctx context.Context, api client.Reader, namespace string) (fleet
 	return fleet.NewRollouts(rollouts.Items), nil
 }
 
-// explain explains the health of a runtime, or of one of its modules.
 func explain(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, now time.Time) (answer, error) {
 	var runtime fleet.Runtime
 	if module == "" {
@@ -215,8 +205,6 @@ func (a answer) draw(out io.Writer) {
 	drawOrigins(out, a.Origins)
 }
 
-// stateText returns the runtime's state in one word. For a suspended runtime, it returns Suspended and the last state,
-// which may be outdated.
 func (a answer) stateText(palette cli.Palette) string {
 	state := cmp.Or(string(a.State), "unknown")
 	if a.Health != fleet.Suspended {
@@ -242,5 +230,4 @@ func (a answer) reportAge() string {
 	return a.Age + " ago"
 }
 
-// recordedDaily explains why the last report of a reporting runtime can be old.
 const recordedDaily = "unchanged reports are recorded once a day"

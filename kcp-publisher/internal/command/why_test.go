@@ -15,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// condition returns a condition. With an empty message it is True.
 func condition(kind, reason, message string) metav1.Condition {
 	c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: "fine"}
 	if message != "" {
@@ -24,7 +23,6 @@ func condition(kind, reason, message string) metav1.Condition {
 	return c
 }
 
-// kymaWith returns a Kyma of runtime r-1 whose last report is from a minute before noon.
 func kymaWith(state v1beta2.State, modules []v1beta2.ModuleStatus, conditions ...metav1.Condition) *v1beta2.Kyma {
 	return &v1beta2.Kyma{
 		ObjectMeta: metav1.ObjectMeta{Name: "one", Labels: map[string]string{v1beta2.LabelRuntimeID: "r-1"}},
@@ -176,7 +174,6 @@ func TestWhyPrintsJSON(t *testing.T) {
 	}
 }
 
-// Advice with an invalid command would mislead operators.
 func TestAdviceNamesCommandsThatExist(t *testing.T) {
 	named := regexp.MustCompile("kcp-publisher ([a-z-]+)( [a-z]+)?")
 	for _, d := range fleet.Descriptions() {

@@ -19,8 +19,6 @@ type coming struct {
 	train.Position
 }
 
-// incomingTo returns the versions that promotion trains bring to the channel of a runtime's module. It returns nil if the
-// user has no permission to list PromotionPolicies.
 func incomingTo(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, module string) ([]coming, error) {
 	policies, err := access.TrainsBy(ctx, api, kyma.Namespace)
 	if err != nil {
