@@ -1,19 +1,15 @@
 // Package archive reads and writes OCM common transport archives in the format of the official ocm CLI. An archive
-// contains OCI artifacts with their repositories and tags in one folder, tar or gzipped tar.
+// contains OCI artifacts in a folder, tar or gzipped tar.
 //
-// It takes a path and returns OCI repositories for oras. Reads are limited in size and checked against digests. A tar
-// must only contain the index and blobs named by digest. Other files in a folder are ignored. Writes are atomic, and
-// equal content produces equal bytes.
-//
-// The package never follows a link out of an archive, uses a name from an archive as a file name, relies on a declared
-// size, or accesses a network.
+// Reads are limited in size and checked against digests. Writes are atomic, and equal content produces equal bytes. The
+// package never follows a link out of an archive or uses a name from an archive as a file name.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md.
 package archive
 
 import (
 	"context"
-	_ "crypto/sha256" // registers the hash of digests
+	_ "crypto/sha256"
 	_ "crypto/sha512"
 	"errors"
 	"fmt"
@@ -29,45 +25,39 @@ import (
 )
 
 const (
-	indexFile = "artifact-index.json"
-	blobsDir  = "blobs"
-	// descriptorsPath is the path of component versions in the OCM specification.
+	indexFile       = "artifact-index.json"
+	blobsDir        = "blobs"
 	descriptorsPath = "component-descriptors/"
 )
 
-// Limits bounds the cost of reading an archive. The limits can be lowered, but not disabled.
+// Limits bounds the cost of reading an archive.
 type Limits struct {
-	// Entries limits the number of files and folders in a tar, or of files in the blobs folder.
+	// Entries limits the number of entries in a tar, or of files in the blobs folder.
 	Entries int
 	// UnpackedBytes limits the size of an unpacked gzipped tar in the temporary folder.
 	UnpackedBytes int64
-	// Ratio limits the unpacked bytes per packed byte if more than ratioFreeBytes are unpacked.
+	// Ratio limits the compression ratio of a gzipped tar.
 	Ratio int64
 }
 
-// DefaultLimits returns the limits of Open. 100,000 entries are about ten thousand component versions, which is the
-// capacity of an index. 16 GiB are enough for a release of all modules with their images. Images are already
-// compressed, and manifests and charts unpack to ten or twenty times their size. Only decompression bombs reach a ratio
-// of 200.
+// DefaultLimits returns the limits of Open. They are enough for a release of all modules with their images.
 func DefaultLimits() Limits { return Limits{Entries: 100_000, UnpackedBytes: 16 << 30, Ratio: 200} }
 
 const (
-	// maxIndexBytes limits the size of artifact-index.json. It is enough for about ten thousand component versions.
+	// maxIndexBytes limits the size of artifact-index.json.
 	maxIndexBytes = 4 << 20
-	// ratioFreeBytes is the unpacked size up to which Ratio does not apply. Small tars consist mostly of padding, which
-	// compresses well.
+	// ratioFreeBytes is the unpacked size up to which Ratio does not apply, because small tars consist mostly of
+	// padding.
 	ratioFreeBytes = 16 << 20
 )
 
-// Archive is a common transport archive that is open for reading. It contains the versions that were in the index when
-// it was opened. It is safe for concurrent use.
+// Archive is a common transport archive that is open for reading. It is safe for concurrent use.
 type Archive struct {
 	path  string
 	index *index
 	blobs blobs
 }
 
-// blobs reads the contents of an archive by digest, without verification.
 type blobs interface {
 	// open returns an error that wraps errdef.ErrNotFound if the blob does not exist.
 	open(d digest.Digest) (body io.ReadCloser, size int64, err error)
@@ -77,10 +67,10 @@ type blobs interface {
 	Close() error
 }
 
-// Open opens the folder, tar or gzipped tar at path with DefaultLimits. It detects the format by the content.
+// Open opens the folder, tar or gzipped tar at path with DefaultLimits.
 func Open(path string) (*Archive, error) { return DefaultLimits().Open(path) }
 
-// Open opens an archive like the function Open, with the limits l.
+// Open opens an archive with the limits l.
 func (l Limits) Open(path string) (*Archive, error) {
 	blobs, err := l.openBlobs(path)
 	if err != nil {
@@ -125,7 +115,7 @@ func readIndex(from blobs) (*index, error) {
 	return x, nil
 }
 
-// Close closes the archive's file. A tar cannot be read afterward. A folder has no open files.
+// Close closes the archive's file.
 func (a *Archive) Close() error { return a.blobs.Close() }
 
 // String returns the opened path.
@@ -139,10 +129,7 @@ func (a *Archive) Open(component string) (oras.ReadOnlyTarget, error) {
 // Repository returns an empty string, because runtimes cannot read archives.
 func (a *Archive) Repository(string) string { return "" }
 
-// Target returns a repository of the archive by its relative name. If the archive does not contain the repository,
-// Target returns an empty one.
-//
-// It resolves tags, digests in the index, and digests of manifests in the archive's image indexes.
+// Target returns a repository of the archive by its relative name. A repository that does not exist is empty.
 func (a *Archive) Target(name string) oras.ReadOnlyTarget {
 	return repository{name: name, where: a.path, index: a.index, blobs: a.blobs}
 }
@@ -185,7 +172,7 @@ func verifyBlob(from blobs, where string, d digest.Digest) error {
 
 var blobFile = regexp.MustCompile(`^sha(256\.[0-9a-f]{64}|512\.[0-9a-f]{128})$`)
 
-// blobName returns the file name of a blob. It refuses digests that are not a safe file name.
+// blobName refuses digests that are not a safe file name.
 func blobName(d digest.Digest) (string, error) {
 	algorithm, encoded, _ := strings.Cut(d.String(), ":")
 	name := algorithm + "." + encoded
@@ -195,7 +182,6 @@ func blobName(d digest.Digest) (string, error) {
 	return name, nil
 }
 
-// blobDigest returns the digest for the file name of a blob, and whether the name is valid.
 func blobDigest(name string) (digest.Digest, bool) {
 	return digest.Digest(strings.Replace(name, ".", ":", 1)), blobFile.MatchString(name)
 }

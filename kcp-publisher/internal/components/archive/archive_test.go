@@ -25,7 +25,6 @@ const (
 	images = "images/scaler"
 )
 
-// push pushes a blob and returns its descriptor.
 func push(t *testing.T, to content.Pusher, mediaType string, data []byte) ocispec.Descriptor {
 	t.Helper()
 	desc := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
@@ -45,7 +44,6 @@ func encode(t *testing.T, v any) []byte {
 	return data
 }
 
-// image pushes an image whose only layer is content.
 func image(t *testing.T, to oras.Target, content string) ocispec.Descriptor {
 	t.Helper()
 	config := push(t, to, ocispec.MediaTypeImageConfig, []byte(`{"of":"`+content[:1]+`"}`))
@@ -63,7 +61,7 @@ func tag(t *testing.T, to oras.Target, desc ocispec.Descriptor, name string) {
 	}
 }
 
-// world returns a source with one component version, tagged "1.0.0", and one image for two platforms, tagged "v1".
+// world returns a source with a component version, tagged "1.0.0", and an image for two platforms, tagged "v1".
 func world(t *testing.T) oras.Target {
 	t.Helper()
 	source := memory.New()
@@ -84,7 +82,6 @@ func copyAll(t *testing.T, from oras.ReadOnlyTarget, tag string, to oras.Target)
 	return desc
 }
 
-// archived writes an archive with the content of world to path.
 func archived(t *testing.T, path string) {
 	t.Helper()
 	w, err := Create(path, FormatOf(path))
@@ -180,7 +177,7 @@ func TestEqualContentProducesEqualBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		copyAll(t, source, "v1", w.Target(images)) // in reverse order
+		copyAll(t, source, "v1", w.Target(images))
 		copyAll(t, source, "1.0.0", w.Target(scaler))
 		if err := w.Close(); err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// folder is an archive in a folder. It opens files only while they are read.
+// folder is an archive in a folder.
 type folder struct {
 	dir        string
 	maxEntries int
@@ -38,7 +38,6 @@ func (f folder) open(d digest.Digest) (io.ReadCloser, int64, error) {
 	return openRegular(f.dir, path.Join(blobsDir, name))
 }
 
-// list returns the digests of the blobs. It ignores other files, which are never read.
 func (f folder) list() ([]digest.Digest, error) {
 	root, err := os.OpenRoot(f.dir)
 	if err != nil {
@@ -69,8 +68,7 @@ func (f folder) list() ([]digest.Digest, error) {
 	return found, nil
 }
 
-// openRegular opens a regular file in the folder. Archives come from third parties, so it does not follow links out of
-// the folder or block on pipes and devices.
+// openRegular does not follow links out of the folder or block on pipes, because archives come from third parties.
 func openRegular(dir, name string) (*os.File, int64, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -70,7 +70,7 @@ func TestHostileTarIsRefused(t *testing.T) {
 	big := strings.Repeat("\x00", 3<<20)
 	for name, c := range map[string]struct {
 		data []byte
-		want string // empty if the file is valid
+		want string
 	}{
 		"valid archive": {whole, ""},
 		"archive with ./ names, folders and the index last": {
@@ -248,7 +248,6 @@ func TestHostileIndexIsRefused(t *testing.T) {
 	}
 }
 
-// folderWith writes a folder archive with the given index and blobs.
 func folderWith(t *testing.T, index string, blobs ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -370,7 +369,7 @@ func FuzzIndex(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = decodeIndex(data) })
 }
 
-// FuzzTar builds a tar header with a valid checksum from the fuzzed fields, because random bytes almost never have one.
+// Random bytes almost never have a valid checksum, so FuzzTar builds the tar header from the fuzzed fields.
 func FuzzTar(f *testing.F) {
 	f.Add("blobs/sha256."+digest.FromString("x").Encoded(), byte(tar.TypeReg), int64(1), []byte("x"))
 	f.Add("x", byte(tar.TypeXHeader), int64(30), []byte("30 path=blobs/sha256.00000000\n"))

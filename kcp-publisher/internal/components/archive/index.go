@@ -18,14 +18,14 @@ import (
 type Version struct {
 	// Repository is the relative name of the repository, such as "component-descriptors/kyma-project.io/module/keda".
 	Repository string `json:"repository"`
-	// Tag is empty for a manifest whose tag was moved to a newer version, and for a manifest of an image index.
+	// Tag is empty for a manifest whose tag was moved, and for a manifest of an image index.
 	Tag    string        `json:"tag,omitempty"`
 	Digest digest.Digest `json:"digest"`
 	// MediaType is empty in indexes from older writers.
 	MediaType string `json:"mediaType,omitempty"`
 }
 
-// document is the content of artifact-index.json. The official readers refuse unknown fields.
+// The official readers refuse unknown fields.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md; open-component-model, bindings/go/ctf/index/v1.
 type document struct {
@@ -39,8 +39,6 @@ type index struct {
 	entries []Version
 }
 
-// decodeIndex parses artifact-index.json. It refuses ambiguous tags, and repository names and tags that registries
-// would refuse.
 func decodeIndex(data []byte) (*index, error) {
 	var d document
 	doubts, err := kjson.UnmarshalStrict(data, &d, kjson.DisallowDuplicateFields)
@@ -89,12 +87,12 @@ func checkTag(tag string) error {
 	return nil
 }
 
-// encode returns the content of artifact-index.json. Equal entries produce equal bytes.
+// Equal entries produce equal bytes.
 func (x *index) encode() ([]byte, error) {
 	return json.Marshal(document{SchemaVersion: 1, Artifacts: x.versions()})
 }
 
-// versions returns the entries sorted by repository and tag. Entries without a tag come last in their repository.
+// Entries without a tag come last in their repository.
 func (x *index) versions() []Version {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -110,7 +108,6 @@ func (x *index) versions() []Version {
 	return slices.Compact(sorted)
 }
 
-// find returns the entry of a tag or digest in a repository.
 func (x *index) find(repository, reference string) (Version, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -123,11 +120,10 @@ func (x *index) find(repository, reference string) (Version, bool) {
 	return x.entries[i], true
 }
 
-// position returns the index of the first matching entry. The caller holds mu.
+// The caller holds mu.
 func (x *index) position(is func(Version) bool) int { return slices.IndexFunc(x.entries, is) }
 
-// add adds an entry. Like the official tools, it moves a tag that another manifest of the repository has, and keeps
-// that manifest without a tag. If the repository has an untagged entry with the same digest, add replaces it.
+// Like the official tools, add moves a tag from another manifest, which stays in the index without a tag.
 func (x *index) add(v Version) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

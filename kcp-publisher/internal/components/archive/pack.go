@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Close publishes the archive at its path atomically. If it fails, the previous archive is unchanged.
+// Close writes the archive to its path atomically. If it fails, the previous archive is unchanged.
 func (w *Writer) Close() error {
 	if !w.close() {
 		return fmt.Errorf("common transport archive %s is closed", w.path)
@@ -31,7 +31,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Discard deletes the written data. It is a no-op after Close, so it can be deferred.
+// Discard deletes the written data. It does nothing after Close.
 func (w *Writer) Discard() error {
 	if !w.close() {
 		return nil
@@ -39,7 +39,6 @@ func (w *Writer) Discard() error {
 	return w.clean()
 }
 
-// close marks the writer as closed and reports whether it was open.
 func (w *Writer) close() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,7 +102,6 @@ func (w *Writer) publishFolder(data []byte) error {
 	return w.moveTo(w.dir)
 }
 
-// moveTo moves a finished file or folder to the archive's path and syncs it.
 func (w *Writer) moveTo(finished string) error {
 	if err := os.Rename(finished, w.path); err != nil {
 		return err
@@ -111,7 +109,6 @@ func (w *Writer) moveTo(finished string) error {
 	return store.SyncFolder(filepath.Dir(w.path))
 }
 
-// free returns an error if another process created a file at the path.
 func (w *Writer) free() error {
 	if _, err := os.Lstat(w.path); w.replace || errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -119,7 +116,7 @@ func (w *Writer) free() error {
 	return errors.New("already exists (created concurrently): remove it or choose another path")
 }
 
-// pack writes the archive as a tar: the index, then the blobs sorted by name. The entries have no times or owners.
+// The entries have no times or owners, so equal archives have equal bytes.
 func (w *Writer) pack(to io.Writer, index []byte) error {
 	if w.format == TGZ {
 		zip := gzip.NewWriter(to)

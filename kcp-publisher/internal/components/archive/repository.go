@@ -15,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// repository reads one repository of an archive.
 type repository struct {
 	name  string
 	where string // the archive's path, for messages
@@ -23,7 +22,7 @@ type repository struct {
 	blobs blobs
 }
 
-// Resolve returns the descriptor of a manifest by tag or digest, with the media type from the manifest's content.
+// Resolve returns the descriptor of a manifest by tag or digest.
 func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	named, ok := r.index.find(r.name, reference)
 	if !ok {
@@ -33,7 +32,7 @@ func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descri
 		}
 	}
 	data, err := r.manifest(named.Digest)
-	if ok && errors.Is(err, errdef.ErrNotFound) { // the index lists the manifest, so the archive is damaged
+	if ok && errors.Is(err, errdef.ErrNotFound) { // the archive is damaged
 		err = fmt.Errorf("manifest %s is in the index but not in the archive: fetch the archive again", named.Digest)
 	}
 	if err != nil {
@@ -59,7 +58,7 @@ func (r repository) manifest(d digest.Digest) ([]byte, error) {
 	return readBounded(body, "manifest "+d.String(), bundle.MaxManifestBytes)
 }
 
-// Fetch opens a blob. The last read fails if the content does not match the digest.
+// Fetch opens a blob. The last read returns an error if the content does not match the digest.
 func (r repository) Fetch(_ context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
 	return openVerified(r.blobs, r.where, target)
 }
@@ -81,8 +80,7 @@ const (
 	dockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// mediaTypeOf returns the media type of a manifest. If the manifest has a mediaType field, the field must match the
-// other fields. Otherwise, the other fields determine the media type.
+// mediaTypeOf returns the media type of a manifest. A mediaType field must match the other fields.
 func mediaTypeOf(manifest []byte) (string, error) {
 	var m struct {
 		MediaType string          `json:"mediaType"`
@@ -96,7 +94,7 @@ func mediaTypeOf(manifest []byte) (string, error) {
 	}
 	image, list := m.Config != nil || m.Layers != nil, m.Manifests != nil
 	switch {
-	case image == list: // a manifest with the fields of an image and of an index is ambiguous
+	case image == list: // the fields of an image and of an index are ambiguous
 		return "", errors.New("not an image manifest or image index")
 	case m.MediaType == "" && image:
 		return ocispec.MediaTypeImageManifest, nil
@@ -117,7 +115,6 @@ func isManifest(mediaType string) bool {
 	return false
 }
 
-// openVerified opens the blob of a descriptor. If the descriptor has no size, any size matches.
 func openVerified(from blobs, where string, target ocispec.Descriptor) (io.ReadCloser, error) {
 	body, size, err := from.open(target.Digest)
 	if err != nil {
@@ -132,7 +129,7 @@ func openVerified(from blobs, where string, target ocispec.Descriptor) (io.ReadC
 	return &verified{body: body, hash: target.Digest.Algorithm().Digester(), want: target.Digest, where: where}, nil
 }
 
-// verified is a reader of a blob. Its last read fails if the content does not match the digest.
+// verified is a reader of a blob. Its last read returns an error if the content does not match the digest.
 type verified struct {
 	body  io.ReadCloser
 	hash  digest.Digester
@@ -154,7 +151,6 @@ func (v *verified) Read(p []byte) (int, error) {
 
 func (v *verified) Close() error { return v.body.Close() }
 
-// readBounded reads all of r, and fails if r has more than limit bytes.
 func readBounded(r io.Reader, name string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(data)) > limit {

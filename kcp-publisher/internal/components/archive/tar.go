@@ -16,25 +16,21 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// maxPaddingBytes limits the zeros after a tar's end. By default, tar pads its output to a multiple of 10 KiB.
+// maxPaddingBytes limits the zeros after a tar's end. The program tar pads its output to a multiple of 10 KiB.
 const maxPaddingBytes = 1 << 20
 
-// tarball is an archive in a tar. It contains the offsets of the blobs in the open file.
+// tarball contains the offsets of the blobs in an open tar.
 type tarball struct {
 	file  io.ReaderAt
 	close func() error
-	index []byte // content of artifact-index.json; nil if the tar has none
+	index []byte // artifact-index.json, or nil
 	found map[digest.Digest]extent
 }
 
-// extent is the position and size of a part of a file, in bytes.
 type extent struct{ offset, size int64 }
 
-// openFile opens a tar or gzipped tar.
-//
-// A gzipped tar cannot be read at offsets, so it is unpacked once into a temporary file. That file is unlinked before
-// the first write, so a killed process leaves no file behind. Names from the archive are never used on disk, and large
-// images do not need memory.
+// A gzipped tar has no offsets, so openFile unpacks it into a temporary file. The file has no name, so a killed process
+// does not leave it behind.
 func (l Limits) openFile(path string) (blobs, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -67,7 +63,6 @@ func (l Limits) openFile(path string) (blobs, error) {
 	return t, nil
 }
 
-// gunzip unpacks a file into an unlinked temporary file.
 func (l Limits) gunzip(packed *os.File) (*os.File, error) {
 	info, err := packed.Stat()
 	if err != nil {
@@ -108,8 +103,6 @@ func gunzip(to io.Writer, from io.Reader, limit int64) error {
 	return nil
 }
 
-// scan reads the headers of a tar and records the offsets of its blobs. It refuses entries that do not belong in an
-// archive.
 func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 	t := &tarball{file: file, found: map[digest.Digest]extent{}}
 	reader, seen, end := tar.NewReader(file), map[string]bool{}, int64(0)
@@ -131,7 +124,7 @@ func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 			return nil, fmt.Errorf("the archive has more than %d entries", maxEntries)
 		}
 		seen[name] = true
-		// tar.Reader reads whole blocks and never ahead, so the entry's data starts at the current offset of the file.
+		// tar.Reader does not read ahead, so the entry's data starts at the current offset of the file.
 		offset, err := file.Seek(0, io.SeekCurrent)
 		if err != nil {
 			return nil, err
@@ -156,10 +149,10 @@ func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 	}
 }
 
-// entryName returns the name of an entry without a leading "./". It refuses all entries except the index, blobs, and
-// the folder of blobs.
+// entryName returns the name of an entry without a leading "./". It accepts only the index, blobs, and the folder of
+// blobs.
 func entryName(header *tar.Header) (string, error) {
-	for key := range header.PAXRecords { // a sparse file is not stored as one range of bytes
+	for key := range header.PAXRecords { // sparse files are not stored as one range of bytes
 		if strings.HasPrefix(key, "GNU.sparse.") {
 			return "", fmt.Errorf("entry %q is a sparse file", header.Name)
 		}
@@ -184,8 +177,7 @@ func entryName(header *tar.Header) (string, error) {
 		blobsDir)
 }
 
-// checkEnd refuses a tar without an end marker, because it could be truncated between two entries. It also refuses data
-// after the end, which other readers might read.
+// A tar without an end could be truncated. Other readers could read data after the end.
 func checkEnd(file *io.SectionReader, end int64) error {
 	rest, err := readBounded(io.NewSectionReader(file, end, file.Size()-end), "data after the last entry",
 		maxPaddingBytes)

@@ -29,7 +29,7 @@ const (
 	TGZ    Format = "tgz"
 )
 
-// FormatOf returns the format for a path's extension: .tar, .tgz or .tar.gz. For other paths, it returns Folder.
+// FormatOf returns the format for a path's extension: .tar, .tgz or .tar.gz. The default is Folder.
 func FormatOf(path string) Format {
 	switch {
 	case strings.HasSuffix(path, ".tar"):
@@ -42,17 +42,15 @@ func FormatOf(path string) Format {
 
 // Writer writes a common transport archive. It is safe for concurrent use.
 //
-// To extend a folder archive, it writes blobs to that folder, where readers ignore them until the index lists them. For
-// any other archive, it writes to a new folder next to the path. Close publishes the archive by one rename of the
-// index, the new folder or the packed file. After a crash, the previous archive is intact, and a remaining folder
+// Close replaces the archive with one rename. After a crash, the previous archive is intact, and the folder
 // ".<name>.*.partial" can be deleted.
 type Writer struct {
 	path    string
 	format  Format
 	replace bool
-	dir     string   // the folder that contains the blobs folder
-	root    *os.Root // opened dir
-	before  []byte   // index of the existing folder archive, as bytes; nil for a new archive
+	dir     string
+	root    *os.Root
+	before  []byte // index of the existing folder archive, or nil
 	index   *index
 
 	mu     sync.Mutex // guards the fields below
@@ -60,11 +58,11 @@ type Writer struct {
 	closed bool
 }
 
-// Create starts an archive at path. It extends an existing folder archive, and returns an error for an existing file,
-// which only Replace can overwrite. A new archive appears at path when Close is called.
+// Create starts an archive at path. It extends an existing folder archive. An existing file is an error. A new archive
+// appears at path when Close is called.
 func Create(path string, format Format) (*Writer, error) { return create(path, format, false) }
 
-// Replace is like Create, for a tar or gzipped tar that may already exist. Close replaces the existing file.
+// Replace is like Create, but Close replaces an existing file.
 func Replace(path string, format Format) (*Writer, error) {
 	if format == Folder {
 		return nil,
@@ -110,8 +108,6 @@ func (w *Writer) prepare() error {
 	return nil
 }
 
-// extends reports whether the path is an existing folder archive, and reads its index. It returns an error for a file
-// that must not be overwritten.
 func (w *Writer) extends() (bool, error) {
 	info, err := os.Lstat(w.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && w.replace && info.Mode().IsRegular() {
@@ -135,20 +131,18 @@ func (w *Writer) extends() (bool, error) {
 	return true, err
 }
 
-// Target returns a repository of the archive for reading and writing, by its relative name, such as
-// "component-descriptors/kyma-project.io/module/keda". The name is validated when a manifest is pushed or tagged.
+// Target returns a repository of the archive for reading and writing. Its relative name, such as
+// "component-descriptors/kyma-project.io/module/keda", is validated when a manifest is pushed.
 func (w *Writer) Target(name string) oras.Target {
 	return target{repository: repository{name: name, where: w.path, index: w.index, blobs: folder{dir: w.dir}}, w: w}
 }
 
-// target is a repository of an archive that is being written.
 type target struct {
 	repository
 	w *Writer
 }
 
-// Exists reports whether the content exists. A manifest exists only in the repositories to which it was pushed, so the
-// index entries of each repository are complete.
+// Exists reports whether the content exists. A manifest exists only in the repositories to which it was pushed.
 func (t target) Exists(_ context.Context, desc ocispec.Descriptor) (bool, error) {
 	there, err := t.w.has(desc)
 	if err != nil || !there || !isManifest(desc.MediaType) {
@@ -158,8 +152,7 @@ func (t target) Exists(_ context.Context, desc ocispec.Descriptor) (bool, error)
 	return named, nil
 }
 
-// Push writes new content, and fails if its size or digest differs from expected. For a manifest, it adds an untagged
-// entry to the index.
+// Push writes new content. It returns an error if its size or digest differs from expected.
 func (t target) Push(ctx context.Context, expected ocispec.Descriptor, body io.Reader) error {
 	if isManifest(expected.MediaType) {
 		if err := checkRepository(t.name); err != nil {
@@ -178,7 +171,6 @@ func (t target) Push(ctx context.Context, expected ocispec.Descriptor, body io.R
 	return t.enter(expected)
 }
 
-// enter adds a manifest to the index with the media type from its content.
 func (t target) enter(desc ocispec.Descriptor) error {
 	data, err := t.manifest(desc.Digest)
 	if err != nil {
@@ -195,7 +187,7 @@ func (t target) enter(desc ocispec.Descriptor) error {
 	return nil
 }
 
-// Tag tags a pushed manifest. A manifest that had the tag before stays in the index without a tag.
+// Tag tags a pushed manifest. It moves an existing tag.
 func (t target) Tag(ctx context.Context, desc ocispec.Descriptor, reference string) error {
 	if err := checkRepository(t.name); err != nil {
 		return err
@@ -214,8 +206,7 @@ func (t target) Tag(ctx context.Context, desc ocispec.Descriptor, reference stri
 	return nil
 }
 
-// has reports whether the blob exists and matches its digest. It verifies a blob of the existing archive once, because
-// an earlier writer could have been interrupted.
+// An interrupted writer could have left an incomplete file, so has verifies a blob of the existing archive once.
 func (w *Writer) has(desc ocispec.Descriptor) (bool, error) {
 	if _, err := blobName(desc.Digest); err != nil {
 		return false, err
@@ -260,7 +251,6 @@ func (w *Writer) write(ctx context.Context, expected ocispec.Descriptor, body io
 	return nil
 }
 
-// writeFile writes a file to the folder atomically, with a sync before the file gets its name.
 func (w *Writer) writeFile(name string, write func(io.Writer) error) error {
 	file, err := os.CreateTemp(w.dir, ".*.partial")
 	if err != nil {
@@ -273,7 +263,6 @@ func (w *Writer) writeFile(name string, write func(io.Writer) error) error {
 	return w.root.Rename(partial, name)
 }
 
-// finish writes, syncs and closes a file, and makes it readable for all users.
 func finish(file *os.File, write func(io.Writer) error) error {
 	err := write(file)
 	if err == nil {

@@ -1,5 +1,5 @@
 // Package assemble creates an OCM component version from a module's files: a folder with manifests, a kustomization, or
-// a Helm chart. It returns a component descriptor with its blobs. Equal files produce equal bytes.
+// a Helm chart. Equal files produce equal bytes.
 package assemble
 
 import (
@@ -22,14 +22,14 @@ import (
 // Component is a component version before it is pushed.
 type Component struct {
 	Descriptor ocm.Descriptor
-	// Content is the content to install. The descriptor's first resource refers to it.
+	// Content is the content to install, in the descriptor's first resource.
 	Content bundle.Blob
-	// Others are the blobs of further resources: the values of a chart, and the default CR.
+	// Others are the blobs of further resources, such as the values of a chart.
 	Others []bundle.Blob
 }
 
-// New creates a component version from files and images. digests are the known digests of images, by reference. An
-// image reference that contains a digest needs no entry.
+// New creates a component version from files and images. digests contains the digests of images whose reference has
+// none.
 func New(
 	name, version, provider string, files Files, images []string, digests map[string]digest.Digest,
 ) (*Component, error) {
@@ -63,7 +63,6 @@ func New(
 	return c, nil
 }
 
-// localResource returns the resource of a blob that is part of the component.
 func localResource(name, version, kind string, blob bundle.Blob) ocm.Resource {
 	d := blob.Descriptor
 	return ocm.Resource{
@@ -87,8 +86,8 @@ const (
 // Repository returns the path of the component's repository below a registry's path.
 func (c *Component) Repository() string { return "component-descriptors/" + c.Descriptor.Name }
 
-// Push writes the component version to its repository and returns the digest of its manifest. If the version exists
-// with other content, Push returns an error and makes no change.
+// Push writes the component version to its repository and returns the digest of its manifest. An existing version with
+// other content is an error.
 func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Digest, error) {
 	manifest, blobs, err := c.manifest()
 	if err != nil {
@@ -114,7 +113,6 @@ func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Diges
 	return manifest.Descriptor.Digest, store.PushManifest(ctx, to, manifest, tag)
 }
 
-// manifest returns the manifest of the component version, and the blobs to which it refers.
 func (c *Component) manifest() (bundle.Blob, []bundle.Blob, error) {
 	document, err := c.Descriptor.Document()
 	if err != nil {

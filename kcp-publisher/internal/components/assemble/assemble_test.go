@@ -21,12 +21,10 @@ import (
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mail}\n"
 
-// inProcess renders without a child process.
 func inProcess(_ context.Context, in render.Input) ([]*unstructured.Unstructured, error) {
 	return render.Render(in)
 }
 
-// TestCheckAcceptsFormatsOfKubectl checks manifests in all formats that kubectl, and therefore agents, accept.
 func TestCheckAcceptsFormatsOfKubectl(t *testing.T) {
 	deployment := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"image":"b.example/x:1"}]}}}}`
 	for name, c := range map[string]struct {

@@ -21,25 +21,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// Files are the packed content of a module.
+// Files are the packed files of a module.
 type Files struct {
 	// Type is the type of the resource: directoryTree, helmChart or kustomize.
 	Type      string
 	MediaType string
 	Packed    []byte
-	// Values override the values of a chart, in YAML. Empty means no values.
+	// Values override the values of a chart, in YAML, or are empty.
 	Values []byte
-	// DefaultCR is the default CR of the module, in YAML. Empty means no default CR.
+	// DefaultCR is the default CR of the module, in YAML, or empty.
 	DefaultCR []byte
-	// Rendered is true for content whose objects and images depend on how it is rendered, such as a chart.
+	// Rendered is true for content that must be rendered, such as a chart.
 	Rendered bool
 }
 
-// Renderer renders the objects of a module's content, like Confined.Render of package render.
+// Renderer renders the objects of a module's content.
 type Renderer func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 
-// Check renders the files in the same way as agents, and returns the images of plain manifests. The module's name is
-// the release name of a chart.
+// Check renders the files like an agent, and returns the images of plain manifests. The module's name is the release
+// name of a chart.
 func (f Files) Check(ctx context.Context, module string, renderer Renderer) (images []string, err error) {
 	in := render.Input{
 		Content: f.Packed, Packed: packedAs[f.Type], Values: f.Values, Release: module, Namespace: moduleNamespace,
@@ -52,7 +52,6 @@ func (f Files) Check(ctx context.Context, module string, renderer Renderer) (ima
 	return imagesIn(objects), nil
 }
 
-// moduleNamespace is the namespace of modules in a runtime.
 const moduleNamespace = "kyma-system"
 
 var packedAs = map[string]v1beta2.ImageSpecType{
@@ -61,7 +60,7 @@ var packedAs = map[string]v1beta2.ImageSpecType{
 	typeKustomize: v1beta2.Kustomize,
 }
 
-// maxBytes limits the total size of the files before they are packed. Check limits the packed size.
+// maxBytes limits the total size of the unpacked files.
 const maxBytes = 64 << 20
 
 const (
@@ -70,8 +69,7 @@ const (
 	typeValues, typeYAML, mediaTypeYAML     = "helmValues", "yaml", "application/yaml"
 )
 
-// Read packs the content at a path: a chart as a folder or as a package of `helm package`, a folder with a
-// kustomization, or a folder or file with manifests.
+// Read packs the content at a path: a chart, a folder with a kustomization, or manifests.
 func Read(from string) (Files, error) {
 	info, err := os.Stat(from)
 	switch {
@@ -103,13 +101,11 @@ func exists(dir, name string) bool {
 	return err == nil
 }
 
-// file is the content of a file. name is its path relative to the folder.
 type file struct {
 	name string
 	data []byte
 }
 
-// readFile reads a file of at most maxBytes.
 func readFile(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -168,8 +164,7 @@ func chartFolder(from string) (Files, error) {
 	return Files{Type: typeChart, MediaType: mediaTypeChart, Packed: zipped.Bytes(), Rendered: true}, nil
 }
 
-// regularOnly returns an error for links and other special files. Helm follows links, so a third party's chart could
-// include files from outside of its folder.
+// Helm follows links, so a third party's chart could include files from outside of its folder.
 func regularOnly(folder fs.FS) error {
 	return fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && !entry.Type().IsRegular() {
@@ -212,8 +207,6 @@ func packManifests(files []file) (Files, error) {
 	return Files{Type: typeDirectory, MediaType: mediaTypeTar, Packed: packed}, err
 }
 
-// readFolder reads the files for whose names wanted returns true, in the order of their paths. It ignores hidden files
-// and folders, and returns an error for files that are not regular.
 func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err error) {
 	size := int64(0)
 	err = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -247,7 +240,7 @@ func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err 
 	return files, err
 }
 
-// packTar packs files in the order of their paths, without times, owners and other machine-specific data.
+// The tar contains no times, owners or other machine-specific data.
 func packTar(files []file) ([]byte, error) {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var packed bytes.Buffer

@@ -12,9 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// imageResource returns the resource of an image. Its name is the last path element of the image, and its version is
-// the tag if the tag is a valid version. If a component is signed, component.Images only returns images with such a
-// name and version.
+// The resource's name is the last path element of the image. Its version is the tag, if the tag is a valid version.
 func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -46,7 +44,7 @@ func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	return resource, nil
 }
 
-// prerelease replaces a character of a tag that a semver prerelease does not allow.
+// prerelease replaces characters that a semver prerelease does not allow.
 func prerelease(r rune) rune {
 	if r == '_' {
 		return '-'
@@ -54,7 +52,6 @@ func prerelease(r rune) rune {
 	return r
 }
 
-// addExtraIdentities adds an extra identity to resources with the same name and version.
 func addExtraIdentities(resources []ocm.Resource) {
 	seen := map[string]int{}
 	for i := range resources {
@@ -67,7 +64,7 @@ func addExtraIdentities(resources []ocm.Resource) {
 	}
 }
 
-// Unpinned returns the component's images without a known digest.
+// Unpinned returns the component's images without a digest.
 func (c *Component) Unpinned() (images []string) {
 	for _, r := range c.Descriptor.Resources {
 		if r.IsImage() && !r.Digest.Covered() {
@@ -77,7 +74,7 @@ func (c *Component) Unpinned() (images []string) {
 	return images
 }
 
-// imagesIn returns the sorted images of all containers anywhere in the objects.
+// imagesIn returns the images of all containers anywhere in the objects, sorted.
 func imagesIn(objects []*unstructured.Unstructured) []string {
 	var found []string
 	var visit func(value any)

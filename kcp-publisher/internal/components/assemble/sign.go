@@ -34,8 +34,8 @@ func ReadKey(data []byte) (*rsa.PrivateKey, error) {
 	return key, nil
 }
 
-// Sign adds a signature with the given name. The signature covers the digests of the component's content and images,
-// and all other fields except locations. Sign is equivalent to `ocm sign componentversions`.
+// Sign adds a signature with the given name, like `ocm sign componentversions`. The signature covers all fields except
+// locations.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/signing-algorithms.md.
 func (c *Component) Sign(name string, key *rsa.PrivateKey) error {

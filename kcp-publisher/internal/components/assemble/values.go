@@ -12,8 +12,8 @@ import (
 // maxValuesBytes limits the size of one values file. Agents limit the sum of all values to the same size.
 const maxValuesBytes = 1 << 20
 
-// SetValues sets the values of a chart from files and from assignments in the format of Helm's --set. Later files
-// override earlier files, and assignments override files.
+// SetValues sets the values of a chart from files and from assignments like Helm's --set. Later values override earlier
+// ones.
 func (f *Files) SetValues(files, assignments []string) error {
 	if len(files)+len(assignments) == 0 {
 		return nil
@@ -57,8 +57,7 @@ func readValues(path string) (map[string]any, error) {
 	return values, nil
 }
 
-// merged returns the base values with the overrides. A null in the overrides stays in the result, because Helm then
-// removes the chart's default.
+// A null in the overrides stays in the result, because Helm then removes the chart's default.
 func merged(base, overrides map[string]any) map[string]any {
 	result := map[string]any{}
 	for key, value := range base {

@@ -1,19 +1,13 @@
 // Package cache stores blobs and manifests by digest on disk, so a restart does not fetch content again.
 //
-// It wraps an OCI repository and serves repeated reads from disk. Every read is checked against its digest: before the
-// first byte, or at the end of a stream that is too large for the cache. A damaged file is deleted and fetched again.
-// If the cache is full, the least recently used files are deleted. Pins record the digest of a name at its first read
-// and are never deleted.
+// Every read is checked against its digest. A damaged file is deleted and fetched again. A full cache deletes the least
+// recently used files. Pins record the digest of a name at its first read and are never deleted.
 //
-// The cache never resolves a tag, and uses only validated digests as file names. A full or missing disk never fails a
-// read: the cache passes the read through and counts it in Stats.
-//
-// Several processes can share the folder. Files appear by rename, and their modification time is the time of their last
-// use, so the folder is the only shared state.
+// A full or missing disk never makes a read fail. Several processes can share the folder.
 package cache
 
 import (
-	_ "crypto/sha256" // registers the hash of digests
+	_ "crypto/sha256"
 	_ "crypto/sha512"
 	"errors"
 	"fmt"
@@ -27,20 +21,18 @@ import (
 )
 
 const (
-	blobsDir   = "blobs"   // fetched content, as sha256.<hexadecimal>
-	pinsDir    = "pins"    // digests that Pin recorded
-	partialDir = "partial" // incomplete files
+	blobsDir   = "blobs" // content as sha256.<hexadecimal>
+	pinsDir    = "pins"
+	partialDir = "partial"
 
-	// abandonedAfter is the age from which a partial file is considered abandoned. Every write updates the modification
-	// time, and no request takes longer than a few minutes.
+	// abandonedAfter is the time without writes after which a partial file is removed.
 	abandonedAfter = time.Hour
-	// smallBytes is the largest size of content that is checked in memory. Manifests, configs, descriptors and the
-	// content of most modules are smaller. Larger content is read twice: for the check and for the caller.
+	// smallBytes is the largest size of content that is checked in memory. Larger content is read twice.
 	smallBytes = 4 << 20
 	// blobShare limits a stored blob to a quarter of the maximum size, so one image cannot displace all descriptors.
 	blobShare = 4
-	// scanShare: the cache scans its folder again after it has written 1/8 of the maximum size. A scan finds the files
-	// of other processes.
+	// scanShare makes the cache scan its folder after writing 1/8 of the maximum size, to find files of other
+	// processes.
 	scanShare = 8
 )
 
@@ -58,26 +50,21 @@ type Cache struct {
 	pins    map[string]digest.Digest
 }
 
-// Stats are the counters of a cache. They start at zero with the process.
+// Stats contains the counters of a cache since the start of the process.
 type Stats struct {
-	Hits   int64 // reads served from disk, or by a concurrent read
+	Hits   int64 // reads from disk or from a concurrent read
 	Misses int64 // reads from the source
-	// Damaged counts files that were deleted and fetched again. More than a few indicate a failing disk, or another
-	// program that writes to the folder.
+	// Damaged counts damaged files, which were fetched again.
 	Damaged int64
 	Evicted int64 // files deleted because the cache was full
-	// Unstored counts reads that could not be stored because the disk was full or not writable. Failure is the last
-	// error.
+	// Unstored counts reads that could not be stored on disk. Failure is the last error.
 	Unstored int64
 	Failure  string
-	Bytes    int64 // size of the files at the last scan of the folder, plus the bytes written since
+	Bytes    int64 // estimated size of all files
 }
 
-// Open opens the cache in dir, creates dir if needed, and removes abandoned partial files. The cache can grow to
-// maxBytes, and does not store blobs larger than a quarter of that.
-//
-// Open returns an error for a pin that cannot be read, because without the pin, the cache would trust the registry's
-// current content.
+// Open opens the cache in dir, which it creates if needed. The cache grows to at most maxBytes. An unreadable pin is an
+// error, because the cache would otherwise trust the registry's current content.
 func Open(dir string, maxBytes int64) (*Cache, error) {
 	if maxBytes <= 0 {
 		return nil, fmt.Errorf("cache %s: maximum size of %d bytes: must be greater than 0", dir, maxBytes)

@@ -360,7 +360,7 @@ func TestManifestByTagTakesOneRequest(t *testing.T) {
 	if s := c.Stats(); s.Hits != 2 || s.Misses != 1 {
 		t.Errorf("got stats %+v, want 2 hits and 1 miss", s)
 	}
-	mute := from.tag("2.0.0", `{"schemaVersion":2}`) // declares no media type
+	mute := from.tag("2.0.0", `{"schemaVersion":2}`) // has no media type
 	for range 2 {
 		got, body, err := wrapped.FetchReference(t.Context(), mute.Digest.String())
 		if err != nil || got.MediaType != ocispec.MediaTypeImageManifest {

@@ -21,20 +21,19 @@ import (
 
 var blobFile = regexp.MustCompile(`^sha(256\.[0-9a-f]{64}|512\.[0-9a-f]{128})$`)
 
-// fileOf returns the file name of a digest. It returns false for a digest that is not a safe file name.
+// fileOf returns false for a digest that is not a safe file name.
 func fileOf(d digest.Digest) (string, bool) {
 	name := strings.Replace(d.String(), ":", ".", 1)
 	return path.Join(blobsDir, name), blobFile.MatchString(name) && d.Validate() == nil
 }
 
-// keeps reports whether the cache can store a blob: its digest is valid, and it is not too large.
+// keeps reports whether the cache can store a blob.
 func (c *Cache) keeps(desc ocispec.Descriptor) bool {
 	_, ok := fileOf(desc.Digest)
 	return ok && desc.Size >= 0 && desc.Size <= c.maxBytes/blobShare
 }
 
-// load opens and checks a blob of size bytes, and marks the blob as used. It returns nil if the blob does not exist. It
-// deletes a damaged blob.
+// load opens and checks a blob. It returns nil if the blob does not exist or is damaged.
 func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	name, ok := fileOf(d)
 	if !ok {
@@ -43,7 +42,7 @@ func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	body, err := c.check(name, d, size)
 	if err == nil {
 		now := time.Now()
-		_ = c.root.Chtimes(name, now, now) // if this fails, the file is only evicted sooner
+		_ = c.root.Chtimes(name, now, now) // on an error, the file is evicted sooner
 		return body
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOtherSize) {
@@ -56,7 +55,6 @@ func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	return nil
 }
 
-// errOtherSize means that a file matches its digest but does not have the size that the caller expects.
 var errOtherSize = errors.New("the cached file has another size")
 
 func (c *Cache) check(name string, d digest.Digest, size int64) (io.ReadCloser, error) {
@@ -74,7 +72,6 @@ func (c *Cache) check(name string, d digest.Digest, size int64) (io.ReadCloser, 
 	return body, nil
 }
 
-// checked returns the content and size of a file that matches the digest.
 func checked(file *os.File, d digest.Digest) (io.ReadCloser, int64, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -102,7 +99,7 @@ func checked(file *os.File, d digest.Digest) (io.ReadCloser, int64, error) {
 	return file, size, err
 }
 
-// openRegular opens a regular file. It does not follow symbolic links or block on pipes.
+// openRegular does not follow symbolic links or block on pipes.
 func (c *Cache) openRegular(name string) (*os.File, error) {
 	before, err := c.root.Lstat(name)
 	if err != nil {
@@ -121,12 +118,12 @@ func (c *Cache) openRegular(name string) (*os.File, error) {
 	return file, nil
 }
 
-// errDisk is a failure of the disk, not of the source.
+// errDisk is an error of the disk, not of the source.
 type errDisk struct{ error }
 
 func (e errDisk) Unwrap() error { return e.error }
 
-// store writes and checks a blob, and returns the bytes of a small blob. A failure of the disk is an errDisk.
+// store returns the bytes of a small blob. An error of the disk is an errDisk.
 func (c *Cache) store(desc ocispec.Descriptor, body io.Reader) ([]byte, error) {
 	if desc.Size <= smallBytes {
 		data, err := content.ReadAll(body, desc)
@@ -143,7 +140,7 @@ func (c *Cache) store(desc ocispec.Descriptor, body io.Reader) ([]byte, error) {
 	return nil, err
 }
 
-// verifyingReader reads a body and fails at its end if the body does not match its digest. It records the error.
+// verifyingReader returns an error at the end of a body that does not match its digest.
 type verifyingReader struct {
 	body *content.VerifyReader
 	err  error
@@ -162,8 +159,7 @@ func (w *verifyingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// passed wraps the body of content that the cache does not store. The last read fails if the content does not match
-// desc.
+// The last read returns an error if the content does not match desc.
 func passed(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader
@@ -171,7 +167,7 @@ func passed(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
 	}{&verifyingReader{body: content.NewVerifyReader(body, desc)}, body}
 }
 
-// keep writes a blob to the cache folder. It does not sync the file, because a later read detects damage from a crash.
+// keep does not sync the file, because a later read detects damage from a crash.
 func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
 	name, _ := fileOf(desc.Digest)
 	partial, err := c.partialFrom(body, false)
@@ -199,8 +195,8 @@ func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
 	return nil
 }
 
-// partial writes and syncs a partial file for data that must not be lost. If the disk is full, it deletes blobs and
-// tries once more.
+// partial writes and syncs a file for data that must not be lost. If the disk is full, it deletes blobs and retries
+// once.
 func (c *Cache) partial(data []byte) (string, error) {
 	name, err := c.partialFrom(bytes.NewReader(data), true)
 	if !isFull(err) {
@@ -212,10 +208,8 @@ func (c *Cache) partial(data []byte) (string, error) {
 	return c.partialFrom(bytes.NewReader(data), true)
 }
 
-// isFull reports whether the disk or a quota is full.
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// partialFrom writes a partial file and returns its name. If durable is true, it syncs the file.
 func (c *Cache) partialFrom(body io.Reader, durable bool) (string, error) {
 	file, err := os.CreateTemp(path.Join(c.dir, partialDir), "*")
 	if err != nil {
@@ -236,25 +230,23 @@ func (c *Cache) fail(err error) {
 	c.count(func(s *Stats) { s.Unstored++; s.Failure = err.Error() })
 }
 
-// stored is a blob file in the cache folder, with its size and the time of its last use.
 type stored struct {
 	name string
 	size int64
 	used time.Time
 }
 
-// evict scans the folder and deletes the least recently used blobs if the folder is too large. It deletes a tenth more
-// than needed, so a full cache does not scan the folder for every blob.
+// evict deletes a tenth more than needed, so a full cache does not scan the folder for every blob.
 func (c *Cache) evict() error {
 	return c.evictBeyond(func(int64) int64 { return c.maxBytes })
 }
 
-// makeRoom deletes a tenth of the blobs, but at least one. The disk can be full before the cache reaches its limit.
+// The disk can be full before the cache reaches its limit.
 func (c *Cache) makeRoom() error {
 	return c.evictBeyond(func(bytes int64) int64 { return bytes - 1 })
 }
 
-// evictBeyond deletes the least recently used blobs beyond a limit. limitOf returns the limit for the current size.
+// limitOf returns the limit for the current size.
 func (c *Cache) evictBeyond(limitOf func(bytes int64) int64) error {
 	c.eviction.Lock()
 	defer c.eviction.Unlock()

@@ -23,22 +23,19 @@ const (
 	pinSuffix    = ".json"
 )
 
-// pin is the content of the file that records the first digest of a name.
 type pin struct {
 	Name   string        `json:"name"`
 	Digest digest.Digest `json:"digest"`
 }
 
-// pinFile returns the file name of a name's pin. It is a hash, because names are external input.
+// pinFile returns a hash, because names are external input.
 func pinFile(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return path.Join(pinsDir, hex.EncodeToString(sum[:])+pinSuffix)
 }
 
-// Pinned returns the digest that any process first pinned for the name.
-//
-// If the pin's file became unreadable after Open, Pinned returns an empty digest, which differs from every digest. Pin
-// then returns the error.
+// Pinned returns the first digest that any process pinned for the name. For an unreadable pin, it returns an empty
+// digest, and Pin returns the error.
 func (c *Cache) Pinned(name string) (digest.Digest, bool) {
 	c.mu.Lock()
 	d, ok := c.pins[name]
@@ -57,8 +54,7 @@ func (c *Cache) Pinned(name string) (digest.Digest, bool) {
 	return p.Digest, true
 }
 
-// Pin permanently records d as the digest of the name. The record survives a crash after Pin has returned nil. If
-// another digest is already pinned, Pin returns an error and makes no change.
+// Pin permanently records d as the digest of the name. It returns an error if another digest is already pinned.
 func (c *Cache) Pin(name string, d digest.Digest) error {
 	if _, ok := fileOf(d); !ok {
 		return fmt.Errorf("pin %q: digest %q: must be sha256 or sha512 in lower-case hexadecimal digits", name, d)
@@ -84,8 +80,8 @@ func (c *Cache) Pin(name string, d digest.Digest) error {
 	return nil
 }
 
-// makePin writes the pin if it does not exist, and returns the pinned digest. It creates the file as a hard link, which
-// only one of several processes can create.
+// makePin returns the pinned digest. It creates the file as a hard link, so only one of several processes can create
+// it.
 func (c *Cache) makePin(file string, p pin) (digest.Digest, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -127,7 +123,6 @@ func (c *Cache) learn(p pin) {
 	c.pins[p.Name] = p.Digest
 }
 
-// syncPins syncs the folder of pins.
 func (c *Cache) syncPins() error {
 	dir, err := c.root.Open(pinsDir)
 	if err != nil {
@@ -136,7 +131,6 @@ func (c *Cache) syncPins() error {
 	return store.SyncAndClose(dir)
 }
 
-// readPins reads all pins, so Open reports damaged ones.
 func (c *Cache) readPins() error {
 	entries, err := c.readDir(pinsDir)
 	if err != nil {

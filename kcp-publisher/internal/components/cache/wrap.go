@@ -17,11 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Wrap returns a repository that reads from disk if possible, and otherwise from the source. It implements
-// registry.ReferenceFetcher if the source does, so fetching a manifest by tag still takes one request.
-//
-// The source always resolves tags. Reads by digest are served from disk even if the source lost the content or is
-// unavailable.
+// Wrap returns a repository that reads from disk if possible, and otherwise from the source. It always resolves tags at
+// the source, and needs no source to read stored content by digest.
 func (c *Cache) Wrap(from oras.ReadOnlyTarget) oras.ReadOnlyTarget {
 	r := repository{cache: c, from: from}
 	if fetcher, ok := from.(registry.ReferenceFetcher); ok {
@@ -35,8 +32,7 @@ type repository struct {
 	from  oras.ReadOnlyTarget
 }
 
-// Resolve resolves a tag at the source. It resolves a digest without a request if the manifest is on disk and contains
-// its media type.
+// Resolve resolves a tag at the source, and a digest on disk if possible.
 func (r repository) Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error) {
 	if desc, _, ok := r.cache.manifest(reference); ok {
 		return desc, nil
@@ -44,7 +40,7 @@ func (r repository) Resolve(ctx context.Context, reference string) (ocispec.Desc
 	return r.from.Resolve(ctx, reference)
 }
 
-// Exists reports whether content with the target's digest and size is on disk or at the source.
+// Exists reports whether the content is on disk or at the source.
 func (r repository) Exists(ctx context.Context, target ocispec.Descriptor) (bool, error) {
 	if name, ok := fileOf(target.Digest); ok {
 		if info, err := r.cache.root.Lstat(name); err == nil && info.Mode().IsRegular() && info.Size() == target.Size {
@@ -55,8 +51,7 @@ func (r repository) Exists(ctx context.Context, target ocispec.Descriptor) (bool
 }
 
 // Fetch returns content from disk, or fetches it from the source and writes it to disk. Concurrent calls share one
-// request. Content that is too large for the cache is passed through, and the last read fails if the content does not
-// match its digest.
+// request.
 func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
 	c := r.cache
 	if !c.keeps(target) {
@@ -89,8 +84,7 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 	return r.openFetched(ctx, got)
 }
 
-// openFetched opens the content of a fetch that several callers share. If the content is no longer on disk or could not
-// be written, openFetched fetches it from the source again.
+// openFetched fetches the content again if it is not on disk anymore.
 func (r repository) openFetched(ctx context.Context, got fetchResult) (io.ReadCloser, error) {
 	if got.data != nil {
 		return io.NopCloser(bytes.NewReader(got.data)), nil
@@ -110,14 +104,13 @@ func (r repository) pass(ctx context.Context, target ocispec.Descriptor) (io.Rea
 	return passed(target, body), nil
 }
 
-// fetchResult is the result of a fetch. Content of up to smallBytes is in memory, and larger content is on disk.
+// Content of up to smallBytes is in memory, and larger content is on disk.
 type fetchResult struct {
 	desc ocispec.Descriptor
 	data []byte
 }
 
-// storeFetched writes a body from the source to disk and closes the body. It counts a failure of the disk in Stats and
-// does not return it as an error.
+// storeFetched writes a body to disk and closes it. It counts an error of the disk in Stats, but does not return it.
 func (c *Cache) storeFetched(desc ocispec.Descriptor, body io.ReadCloser) (fetchResult, error) {
 	defer body.Close()
 	data, err := c.store(desc, body)
@@ -133,11 +126,10 @@ func (c *Cache) storeFetched(desc ocispec.Descriptor, body io.ReadCloser) (fetch
 	return fetchResult{desc: desc, data: data}, nil
 }
 
-// share runs one fetch for all concurrent callers. They also share its error, unless the error concerns only the first
-// caller.
+// share runs one fetch for all concurrent callers.
 func (c *Cache) share(ctx context.Context, key string, fetch func() (fetchResult, error)) (fetchResult, error) {
 	for {
-		mine := false // true if this call runs fetch; the flight channel orders the write before the read
+		mine := false // The flight channel orders the write before the read.
 		flight := c.flights.DoChan(key, func() (any, error) {
 			mine = true
 			return fetch()
@@ -159,21 +151,19 @@ func (c *Cache) share(ctx context.Context, key string, fetch func() (fetchResult
 	}
 }
 
-// isOthersError reports whether an error of another caller's fetch does not apply to this caller. The other caller's
-// context may have ended, or the other caller may use a different source, which does not have the content.
+// isOthersError reports whether an error applies only to another caller, for example because its context ended.
 func isOthersError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, errdef.ErrNotFound)
 }
 
-// referenceRepository is a repository whose source returns descriptor and content in one request.
+// referenceRepository is a repository whose source returns a descriptor and its content in one request.
 type referenceRepository struct {
 	repository
 	fetcher registry.ReferenceFetcher
 }
 
-// FetchReference returns a manifest by digest from disk, or a manifest by tag with one request to the source. If the
-// tag's manifest is on disk, its content is not transferred.
+// FetchReference returns a manifest by digest or tag in at most one request to the source.
 func (r referenceRepository) FetchReference(
 	ctx context.Context, reference string,
 ) (ocispec.Descriptor, io.ReadCloser, error) {
@@ -210,7 +200,7 @@ func (r referenceRepository) FetchReference(
 	return got.desc, body, err
 }
 
-// errNotCacheable means that a manifest is too large for the cache, so each caller needs its own body.
+// errNotCacheable means that each caller must fetch the manifest itself.
 var errNotCacheable = errors.New("the manifest is too large for the cache")
 
 func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.Descriptor, io.ReadCloser, error) {
@@ -236,8 +226,7 @@ func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.
 	return desc, body, err
 }
 
-// manifest returns a manifest by digest from disk if the manifest contains its media type. Otherwise, only the source
-// knows the media type.
+// manifest returns a manifest from disk if the manifest contains its media type.
 func (c *Cache) manifest(reference string) (ocispec.Descriptor, []byte, bool) {
 	d := digest.Digest(reference)
 	name, ok := fileOf(d)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage driver
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/sirupsen/logrus"
@@ -27,7 +27,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// world is a real registry that contains the content of a test.
 type world struct {
 	*testing.T
 	host       string
@@ -83,7 +82,6 @@ func (w *world) push(repository, mediaType, data string) ocispec.Descriptor {
 	return blob.Descriptor
 }
 
-// artifact pushes an OCI manifest with the given layers and returns its descriptor.
 func (w *world) artifact(repository, tag, configType string, layers ...ocispec.Descriptor) ocispec.Descriptor {
 	w.Helper()
 	return w.manifest(repository, tag, w.push(repository, configType, "{}"), nil, layers...)
@@ -103,8 +101,7 @@ func (w *world) manifest(
 	return blob.Descriptor
 }
 
-// component pushes a component version to a repository. rest is appended to the YAML of the descriptor, after the
-// version.
+// rest is appended to the YAML of the descriptor, after the version.
 func (w *world) component(repository, name, version, rest string, layers ...ocispec.Descriptor) ocispec.Descriptor {
 	w.Helper()
 	return w.described(repository, version,
@@ -144,7 +141,6 @@ const (
 	hello = "apiVersion: v1\n"
 )
 
-// there reads a content from its location, like an agent.
 func (w *world) there(c Content) string {
 	w.Helper()
 	repository, err := w.registries.Repository(c.Repository)

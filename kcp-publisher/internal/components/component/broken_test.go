@@ -27,7 +27,6 @@ component:
   - {name: raw-manifest, version: 1.0.0, type: directoryTree, access: {type: localBlob, localReference: %s, mediaType: application/x-tar}}
 `
 
-// archiveWith writes a component version as a common transport archive. spoil changes its content before it is written.
 func archiveWith(
 	t *testing.T, descriptor string, spoil func(blobs map[digest.Digest][]byte, manifest map[string]any),
 ) *archive.Archive {

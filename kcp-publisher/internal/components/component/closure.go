@@ -14,8 +14,8 @@ const (
 	maxComponents = 200
 )
 
-// Closure returns a component version and all versions that it references, directly or indirectly, in depth-first
-// order. Each version is listed once. The caller must check the digests of the references.
+// Closure returns a component version and all versions that it references, directly or indirectly. The caller must
+// check the digests of the references.
 func (r *Reader) Closure(ctx context.Context, c Component) ([]Component, error) {
 	w := walk{reader: r, seen: map[string]bool{}}
 	if err := w.visit(ctx, c, nil); err != nil {
@@ -59,12 +59,11 @@ func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 	return nil
 }
 
-// Images returns the sorted references of all images in components, without duplicates. Each reference contains the
-// digest from the component, if there is one.
+// Images returns the references of all images in components, sorted and without duplicates. Each reference has the
+// digest from the component, if any.
 //
-// A signature covers an image's name, version, type and digest, but not its location. If signed is true, Images
-// therefore omits an image whose location does not end in the resource's name and version. Otherwise, a changed
-// location could replace one image with another.
+// If signed is true, Images omits an image whose location does not end with the resource's name and version. Signatures
+// do not cover locations, so a changed location could otherwise replace one image with another.
 func Images(components []Component, signed bool) []string {
 	var images []string
 	for _, c := range components {
@@ -78,15 +77,14 @@ func Images(components []Component, signed bool) []string {
 	return slices.Compact(images)
 }
 
-// namesItself reports whether the last path element and tag of the image reference are the resource's name and version.
+// namesItself reports whether the image reference ends with the resource's name and version.
 func namesItself(r ocm.Resource) bool {
 	reference, _, _ := strings.Cut(r.Access.ImageReference, "@")
 	return reference[strings.LastIndex(reference, "/")+1:] == r.Name+":"+r.Version
 }
 
-// image returns the reference of an image resource with the digest from the component, which overrides a digest in the
-// access. It returns an empty string for other resources, for images outside of registries, and for a relative
-// reference if the component is not in a registry.
+// image returns the reference of an image resource with its digest, or "" for other resources and for images outside of
+// registries.
 func (c Component) image(r ocm.Resource) string {
 	if !r.IsImage() {
 		return ""

@@ -1,8 +1,7 @@
-// Package component reads OCM component versions. It takes a name and a version, and returns the verified descriptor
-// and the locations of the contents.
+// Package component reads OCM component versions and locates their contents.
 //
 // All data is limited in size and checked against its digest. A manifest that changes under the same version is an
-// error. Content that runtimes cannot read at its original location is stored next to their bundles.
+// error. Content that runtimes cannot read at its original location is copied to the runtimes' registry.
 package component
 
 import (
@@ -28,40 +27,37 @@ var ErrMissing = reason.Errorf(reason.ComponentNotFound, "component version not 
 // Component is a component version.
 type Component struct {
 	Descriptor ocm.Descriptor
-	// Manifest is the manifest or index of the component version. It is empty for an inline descriptor whose version is
-	// not in a repository.
+	// Manifest is the manifest or index of the component version. It can be empty for an inline descriptor.
 	Manifest ocispec.Descriptor
-	// Repository is the OCI repository from which runtimes read the blobs. It is empty if the content must be copied
+	// Repository is the OCI repository from which runtimes read the blobs. It is empty if the blobs must be copied
 	// first.
 	Repository string
 
 	source Source
 	root   root
-	// inline is true if the component was created by Reader.Inline.
 	inline bool
 	// id is the digest of the manifest, or of the inline descriptor.
 	id digest.Digest
 }
 
-// Options are the inputs of a Reader.
+// Options configures a Reader.
 type Options struct {
-	// Sources are tried in order.
+	// Sources are read in order.
 	Sources []Source
 	// Registries opens repositories that descriptors name.
 	Registries *store.Registries
-	// HelmRepositories are the URL prefixes of allowed Helm repositories. Descriptors can refer to other Helm
-	// repositories, which are refused.
+	// HelmRepositories are the URL prefixes of allowed Helm repositories.
 	HelmRepositories []string
-	// Revalidate is how long a version is used before its manifest is checked for changes. RetryAfter is the lifetime
-	// of a cached failure.
+	// Revalidate is the time after which a cached version is checked for changes. RetryAfter is the time for which a
+	// failure is cached.
 	Revalidate, RetryAfter time.Duration
-	// Cached wraps repositories with a cache for reading. It can be nil.
+	// Cached wraps repositories with a cache, or is nil.
 	Cached func(oras.ReadOnlyTarget) oras.ReadOnlyTarget
-	// Pins records the manifest digest of each version across restarts. It can be nil.
+	// Pins records the manifest digest of each version across restarts, or is nil.
 	Pins Pins
-	// Check decides whether a version can be used. Nil accepts all versions.
+	// Check returns an error for a version to refuse. Nil accepts all versions.
 	Check func(context.Context, *Reader, Component) error
-	// Restored is called for content that was missing in the runtimes' registry and was stored again. It can be nil.
+	// Restored is called after content was missing in the runtimes' registry and was copied again. It can be nil.
 	Restored func(ctx context.Context, what string)
 }
 
@@ -71,7 +67,7 @@ type Pins interface {
 	Pin(name string, d digest.Digest) error
 }
 
-// Reader finds component versions in its sources, in order, and caches them. It is safe for concurrent use.
+// Reader finds component versions in its sources and caches them. It is safe for concurrent use.
 type Reader struct {
 	Options
 	now func() time.Time
@@ -80,31 +76,29 @@ type Reader struct {
 	found    map[string]*entry
 	verdicts map[string]*verdict
 	settled  map[string]*settled
-	// accepted contains the round in which each version was last accepted.
+	// accepted contains the value of round when each version was last accepted.
 	accepted map[string]int
-	// firstDigests contains the digest that each resource's reference had at its first read, by tagName.
+	// firstDigests contains the first digest of each resource's reference, by tagName.
 	firstDigests map[string]digest.Digest
-	// round counts the calls of Recheck. Verdicts of earlier rounds are no longer valid.
+	// round counts the calls of Recheck.
 	round int
 }
 
 type entry struct {
 	mu        sync.Mutex // held while the version is read, so concurrent callers read it once
 	component Component
-	// frozen is true after the version was accepted. Until then, a different manifest can replace the manifest that was
-	// read first, which may be forged.
+	// frozen is true after the version was accepted. An accepted version must not change.
 	frozen  bool
 	err     error
 	checked time.Time
 }
 
-// read reports whether the version was read at least once.
 func (e *entry) read() bool { return e.component.Manifest.Digest != "" }
 
 const (
-	// maxRemembered limits the number of cached versions. A typical fleet has a few hundred.
+	// maxRemembered limits the number of cached versions.
 	maxRemembered = 10_000
-	// verdictLife is the time after which an accepted version is checked again, because certificates expire.
+	// Certificates expire, so an accepted version is checked again after verdictLife.
 	verdictLife = time.Hour
 	// readTimeout limits a read, because other callers wait for the same version.
 	readTimeout = 2 * time.Minute
@@ -139,7 +133,6 @@ func (r *Reader) Component(ctx context.Context, name, version string) (Component
 	return c, nil
 }
 
-// entryOf returns the cache entry of a version.
 func (r *Reader) entryOf(name, version string) *entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,7 +147,6 @@ func (r *Reader) entryOf(name, version string) *entry {
 	return e
 }
 
-// lookup returns a component version without calling Check.
 func (r *Reader) lookup(ctx context.Context, name, version string) (Component, error) {
 	e := r.entryOf(name, version)
 	e.mu.Lock()
@@ -173,7 +165,7 @@ func (r *Reader) lookup(ctx context.Context, name, version string) (Component, e
 	case err != nil && ctx.Err() != nil:
 		return Component{}, err // an error of the caller's context is not cached
 	case err != nil && e.read() && !errors.Is(err, ErrMissing) && !errors.Is(err, errChanged):
-		// A known version stays valid while the registry is unavailable.
+		// A cached version stays valid while the registry is unavailable.
 		e.checked = r.now()
 		return e.component, e.err
 	case err == nil:
@@ -186,7 +178,6 @@ func (r *Reader) lookup(ctx context.Context, name, version string) (Component, e
 	return e.component, nil
 }
 
-// fresh reports whether an entry is recent enough to be used without a request.
 func (r *Reader) fresh(e *entry) bool {
 	lifetime := r.Revalidate
 	if e.err != nil {
@@ -195,8 +186,7 @@ func (r *Reader) fresh(e *entry) bool {
 	return !e.checked.IsZero() && r.now().Sub(e.checked) < lifetime
 }
 
-// accept stores a version in its entry. A frozen entry does not accept another manifest. Without a Check, accept
-// freezes the entry.
+// A frozen entry does not accept another manifest.
 func (r *Reader) accept(e *entry, component Component) error {
 	if was, is := e.component.Manifest.Digest, component.Manifest.Digest; e.frozen && is != was {
 		return changed(component.Descriptor.Name, component.Descriptor.Version, was, is)
@@ -209,7 +199,6 @@ func (r *Reader) accept(e *entry, component Component) error {
 	return r.pin(component)
 }
 
-// errChanged means that content differs from the content that was first read under the same version.
 var errChanged = errors.New("changed under the same version")
 
 func changed(name, version string, was, is digest.Digest) error {
@@ -217,8 +206,7 @@ func changed(name, version string, was, is digest.Digest) error {
 		was, is)
 }
 
-// unchanged reports whether the version's tag still has the same manifest. It needs one request, while a full read
-// needs three.
+// unchanged needs one request, while a full read needs three.
 func (c Component) unchanged(ctx context.Context) bool {
 	repository, err := c.source.Open(c.Descriptor.Name)
 	if err != nil {
@@ -261,8 +249,7 @@ func sourceNames(sources []Source) string {
 	return strings.Join(names, ", ")
 }
 
-// errNoVersion means that a source does not have the version. If only a part of a version is missing, the error is
-// different.
+// errNoVersion means that a source has no part of the version.
 var errNoVersion = errors.New("version not found")
 
 func (r *Reader) readFrom(ctx context.Context, source Source, name, version string) (Component, error) {
@@ -289,7 +276,6 @@ func (r *Reader) readFrom(ctx context.Context, source Source, name, version stri
 	return component, nil
 }
 
-// open opens the repository of a component for reading, through the cache if one is configured.
 func (r *Reader) open(source Source, name string) (oras.ReadOnlyTarget, error) {
 	repository, err := source.Open(name)
 	if err == nil && r.Cached != nil {
@@ -298,8 +284,7 @@ func (r *Reader) open(source Source, name string) (oras.ReadOnlyTarget, error) {
 	return repository, err
 }
 
-// reference returns the reference to fetch: the pinned digest of the version, or its tag without a pin. The cache can
-// serve a digest while the registry is unavailable.
+// reference returns the pinned digest of the version, or its tag without a pin.
 func (r *Reader) reference(ctx context.Context, repository oras.ReadOnlyTarget, name, version string) (string, error) {
 	tag := ocm.Tag(version)
 	if r.Pins == nil {

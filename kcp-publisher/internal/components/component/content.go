@@ -16,15 +16,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Content is the location from which runtimes read the content of a resource by digest.
+// Content is the location from which runtimes read the content of a resource.
 type Content struct {
 	bundle.Content
-	// Manifest is the manifest of the artifact whose layer is the content. It is nil if the content is not part of an
-	// artifact.
+	// Manifest is the manifest of the artifact that contains the content, or nil.
 	Manifest []byte
 }
 
-// located is a content that was found but not yet stored for runtimes.
+// located is a content that is not yet stored for runtimes.
 type located struct {
 	Content
 	from oras.ReadOnlyTarget
@@ -43,13 +42,11 @@ func contentIn(repository string, blob ocispec.Descriptor) Content {
 	}
 }
 
-// mediaTypeChart is the media type of a chart's layer in an OCI artifact.
 const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
-// Content returns the location from which runtimes read the content of a resource. It compares the content with the
-// resource's digest if there is one. If the content is in an archive, in a Helm repository or in several blobs, Content
-// first copies it to target, the registry of the runtimes. Content caches the result like a component version. If the
-// access's reference now has a different digest than in the cache, Content returns an error.
+// Content returns the location from which runtimes read the content of a resource. If necessary, it first copies the
+// content to target, the registry of the runtimes. It compares the content with the resource's digest, and returns an
+// error if the content changed.
 func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, target store.Store) (Content, error) {
 	content, err := r.settle(ctx, c, resource, target)
 	if err != nil {
@@ -60,7 +57,7 @@ func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource
 }
 
 // Bytes returns the content of a resource, up to bundle.MaxLayerBytes. It compares the content with the resource's
-// digest if there is one.
+// digest.
 func (r *Reader) Bytes(ctx context.Context, c Component, resource ocm.Resource) ([]byte, error) {
 	found, err := r.locate(ctx, c, resource, nil)
 	if err != nil {
@@ -80,8 +77,6 @@ func (c Component) about(resource ocm.Resource, err error) error {
 	return fmt.Errorf("component %s:%s: resource %q: %w", c.Descriptor.Name, c.Descriptor.Version, resource.Name, err)
 }
 
-// locate finds the content of a resource by its access.
-//
 // Source: ocm-spec, doc/04-extensions/02-access-types.
 func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (located, error) {
 	access := resource.Access
@@ -108,7 +103,7 @@ func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource,
 			access.Type)
 }
 
-// local returns a local blob: a layer, another manifest of the component's index, or several concatenated layers.
+// A local blob is a layer, another manifest of the component's index, or several layers.
 func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) (located, error) {
 	parts := localParts(resource)
 	if len(parts) > 1 {
@@ -125,14 +120,13 @@ func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) 
 		return located{}, err
 	}
 	if resource.Access.MediaType != "" {
-		// a blob that was found only by its digest has no media type
+		// a blob that was found by its digest has no media type
 		layer.MediaType = resource.Access.MediaType
 	}
 	return covered(ctx, resource, located{Content: contentIn(name, layer), from: repository})
 }
 
-// layer finds a layer of the component version. For an inline descriptor, the layer can be in any repository of the
-// component.
+// For an inline descriptor, the layer can be in any repository of the component.
 func (r *Reader) layer(
 	ctx context.Context, c Component, d digest.Digest,
 ) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
@@ -171,8 +165,7 @@ func inMemory(mediaType string, data []byte) located {
 	return located{Content: contentIn("", bundle.NewBlob(mediaType, data).Descriptor), bytes: data}
 }
 
-// agree returns err, or nil if err means that the resource has no digest. The signature policy decides whether a
-// resource must have a digest.
+// agree ignores the error of a missing digest. The signature policy decides whether a digest is required.
 func agree(err error) error {
 	if errors.Is(err, ocm.ErrNotCovered) {
 		return nil
@@ -180,8 +173,7 @@ func agree(err error) error {
 	return err
 }
 
-// covered checks a blob against the resource's digest. It returns the part that the digest covers: the whole blob, or
-// the only artifact in it.
+// covered returns the part of a blob that the resource's digest covers: the whole blob, or the only artifact in it.
 func covered(ctx context.Context, resource ocm.Resource, found located) (located, error) {
 	d := resource.Digest
 	switch {
@@ -204,13 +196,12 @@ func covered(ctx context.Context, resource ocm.Resource, found located) (located
 	checked.bytes = data
 	checked, err = coveredBytes(resource, checked)
 	if err == nil && !d.OfArtifact() {
-		checked.bytes = nil // the digest covers the whole blob, so runtimes can read the blob at its location
+		checked.bytes = nil // runtimes can read the whole blob at its location
 	}
 	return checked, err
 }
 
-// coveredBytes is like covered, for content in memory. In an artifact set, the digest covers only the manifest and its
-// blobs. The rest of the set is untrusted.
+// In an artifact set, the digest covers only the manifest and its blobs.
 func coveredBytes(resource ocm.Resource, found located) (located, error) {
 	if err := agree(ocm.CheckContent(resource, found.bytes)); err != nil || !resource.Digest.OfArtifact() {
 		return found, err
@@ -249,7 +240,7 @@ func (c Component) registryHost() (string, bool) {
 	return registry.host(), ok
 }
 
-// artifact returns the content of an OCI artifact: its chart layer, or its only layer.
+// artifact returns the chart layer or the only layer of an OCI artifact.
 func (r *Reader) artifact(
 	ctx context.Context, c Component, resource ocm.Resource, reference string, place store.Store,
 ) (located, error) {
@@ -271,7 +262,7 @@ func (r *Reader) artifact(
 	d, err = store.Head(ctx, repository, version)
 	if first, ok := r.firstDigest(c, resource); ok && err != nil && ctx.Err() == nil &&
 		!errors.Is(err, store.ErrNotFound) {
-		d, err = first, nil // the recorded digest stays valid, and its content may be cached
+		d, err = first, nil // the recorded digest stays valid
 	}
 	if err != nil {
 		return located{}, err
@@ -286,8 +277,7 @@ func (r *Reader) artifact(
 	return found, r.recordDigest(c, resource, reference, d)
 }
 
-// splitReference returns the repository of a reference, with its host, and the version: the digest if the reference
-// contains one, and otherwise the tag.
+// version is the digest of the reference or, without a digest, its tag.
 func splitReference(reference string) (name, version string, err error) {
 	name, pinned, isPinned := strings.Cut(strings.TrimPrefix(reference, "oci://"), "@")
 	if i := strings.LastIndex(name, ":"); isPinned && i > strings.LastIndex(name, "/") {
@@ -306,7 +296,6 @@ func splitReference(reference string) (name, version string, err error) {
 	return parsed.Registry + "/" + parsed.Repository, parsed.Reference, nil
 }
 
-// layerOf returns the content layer of an artifact.
 func layerOf(ctx context.Context, from oras.ReadOnlyTarget, repository, reference string) (located, error) {
 	fetched, err := store.Fetch(ctx, from, reference)
 	if err != nil {
@@ -321,7 +310,7 @@ func layerOf(ctx context.Context, from oras.ReadOnlyTarget, repository, referenc
 	return located{Content: content, from: from}, nil
 }
 
-// contentLayer returns the content layer of a manifest: the chart layer, or the only layer.
+// contentLayer returns the chart layer or the only layer.
 func contentLayer(fetched bundle.Fetched) (ocispec.Descriptor, error) {
 	manifest, err := decodeManifest(fetched)
 	if err != nil {

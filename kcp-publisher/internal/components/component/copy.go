@@ -23,8 +23,7 @@ func (c Component) CopyTo(ctx context.Context, target store.Store) (string, erro
 	return target.Name(descriptorsPath + c.Descriptor.Name), err
 }
 
-// copyTo copies like CopyTo. completed is true if the version existed without some of its blobs, and copyTo copied
-// them.
+// completed is true if copyTo copied missing blobs of an existing version.
 func (c Component) copyTo(ctx context.Context, target store.Store) (completed bool, err error) {
 	to, err := target.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
@@ -33,7 +32,7 @@ func (c Component) copyTo(ctx context.Context, target store.Store) (completed bo
 	return c.copyInto(ctx, to, target.String())
 }
 
-// copied reports whether a location contains the manifest of the component version. It does not check the blobs.
+// copied does not check the blobs.
 func (c Component) copied(ctx context.Context, place store.Store) (bool, error) {
 	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
@@ -68,7 +67,7 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (
 	if there {
 		return c.complete(ctx, from, to, options.CopyGraphOptions, where)
 	}
-	// The copy is by digest, so it is exactly the version that was read.
+	// Copying by digest copies exactly the version that was read.
 	err = store.Repeat(func() error {
 		_, err := oras.Copy(ctx, from, c.Manifest.Digest.String(), to, ocm.Tag(c.Descriptor.Version), options)
 		return err
@@ -79,8 +78,7 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (
 	return false, nil
 }
 
-// isIn reports whether the version's tag exists in the target. It returns an error if the tag refers to another
-// manifest.
+// isIn returns an error if the version's tag refers to another manifest.
 func (c Component) isIn(ctx context.Context, to oras.ReadOnlyTarget, where string) (bool, error) {
 	there, err := store.Head(ctx, to, ocm.Tag(c.Descriptor.Version))
 	switch {
@@ -96,8 +94,7 @@ func (c Component) isIn(ctx context.Context, to oras.ReadOnlyTarget, where strin
 	return false, nil
 }
 
-// complete copies the missing parts of an existing manifest, and reports whether any were missing. A registry can lose
-// blobs but keep the manifest.
+// A registry can lose blobs but keep the manifest.
 func (c Component) complete(
 	ctx context.Context, from oras.ReadOnlyTarget, to oras.Target, options oras.CopyGraphOptions, where string,
 ) (bool, error) {
@@ -117,8 +114,8 @@ func (c Component) complete(
 	return missing.Load(), nil
 }
 
-// withoutSubject returns the blobs and manifests that a manifest refers to, except its subject. The source may not
-// contain the subject, such as OCM's index of all components.
+// withoutSubject returns the descriptors in a manifest except its subject, because the source may not contain the
+// subject.
 func withoutSubject(ctx context.Context, from content.Fetcher, of ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	all, err := content.Successors(ctx, from, of)
 	if err != nil || of.MediaType != ocispec.MediaTypeImageManifest && of.MediaType != ocispec.MediaTypeImageIndex {
@@ -134,5 +131,5 @@ func withoutSubject(ctx context.Context, from content.Fetcher, of ocispec.Descri
 	if err := json.Unmarshal(data, &manifest); err != nil || manifest.Subject == nil {
 		return all, err
 	}
-	return all[1:], nil // the subject is the first successor
+	return all[1:], nil // the subject comes first
 }

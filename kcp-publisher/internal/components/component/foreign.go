@@ -11,8 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// foreign opens a repository that a descriptor names, for reading. Descriptors and their registries are untrusted, so
-// foreign refuses addresses in the publisher's own network that are not configured.
+// A descriptor can name any address, so foreign refuses unconfigured addresses in the publisher's own network.
 func (r *Reader) foreign(name string, place store.Store) (oras.ReadOnlyTarget, *remote.Repository, error) {
 	host, _, _ := strings.Cut(name, "/")
 	if r.internal(host, place) {
@@ -45,9 +44,7 @@ func (r *Reader) configured(hostPort string, place store.Store) bool {
 	})
 }
 
-// internal reports whether a host is not configured and belongs to this machine or network, according to its name or
-// address. Private addresses behind public names are allowed, because a company's registries can have them. For such
-// names, the dialer only refuses addresses of this machine.
+// internal reports whether an unconfigured host belongs to this machine or network.
 func (r *Reader) internal(hostPort string, place store.Store) bool {
 	return !r.configured(hostPort, place) && store.IsInternalHost(hostPort)
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// TestRegistryCannotRedirectIntoThisNetwork checks that component repositories use the redirect rule of package store,
-// whose own tests cover the rule.
+// The tests of package store cover the redirect rule.
 func TestRegistryCannotRedirectIntoThisNetwork(t *testing.T) {
 	w := newWorld(t)
 	asked := false
@@ -33,7 +32,6 @@ func TestRegistryCannotRedirectIntoThisNetwork(t *testing.T) {
 		}
 	})
 	t.Run("name that resolves to this machine", func(t *testing.T) {
-		// The test opens localhost directly. The dialer refuses it like a public name that resolves to this machine.
 		repository, err := w.registries.Foreign("localhost:" + strings.Split(host, ":")[1] + "/charts/a")
 		w.must(err)
 		_, err = store.Fetch(t.Context(), repository, "1.0.0")

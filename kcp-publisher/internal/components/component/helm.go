@@ -24,13 +24,11 @@ import (
 const (
 	// maxHelmIndexBytes limits the size of an index. The largest public indexes have about 20 MiB.
 	maxHelmIndexBytes = 32 << 20
-	// maxHelmIndexNodes limits the number of YAML nodes in an index. Aliases, which multiply nodes, are refused.
+	// maxHelmIndexNodes limits the number of YAML nodes in an index.
 	maxHelmIndexNodes = 2_000_000
 	helmTimeout       = time.Minute
 )
 
-// helmIndex contains the fields of a Helm repository's index that are needed to find a chart.
-//
 // Source: Helm, docs/topics/chart_repository, "The index file".
 type helmIndex struct {
 	Entries map[string][]struct {
@@ -40,7 +38,6 @@ type helmIndex struct {
 	} `json:"entries"`
 }
 
-// chart returns a chart of an allowed Helm repository.
 func (r *Reader) chart(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (located, error) {
 	access := resource.Access
 	name, version, _ := strings.Cut(access.HelmChart, ":")
@@ -90,7 +87,7 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 		if len(entry.URLs) == 0 {
 			return nil, errors.New("index: the chart has no URL")
 		}
-		at, err := base.JoinPath("/").Parse(entry.URLs[0]) // a relative URL is resolved like in Helm
+		at, err := base.JoinPath("/").Parse(entry.URLs[0]) // resolve a relative URL like Helm
 		if err != nil {
 			return nil, fmt.Errorf("index: url %q: %w", entry.URLs[0], err)
 		}
@@ -111,7 +108,6 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 	return nil, errors.New("the index does not contain the chart")
 }
 
-// allowedHelm parses a URL, and returns an error if it does not begin with an allowed prefix.
 func (r *Reader) allowedHelm(text string) (*url.URL, error) {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" || parsed.User != nil {
@@ -131,7 +127,7 @@ func (r *Reader) allowedHelm(text string) (*url.URL, error) {
 				"--helm-repositories", parsed.Scheme, parsed.Host)
 }
 
-// fetchHelm reads an allowed URL, and follows redirects to other allowed URLs.
+// fetchHelm follows redirects to other allowed URLs.
 func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, helmTimeout)
 	defer cancel()
@@ -139,7 +135,7 @@ func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]b
 	if err != nil {
 		return nil, err
 	}
-	// a chart is already compressed, and its digest covers the transferred bytes
+	// The digest covers the transferred bytes.
 	request.Header.Set("Accept-Encoding", "identity")
 	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if len(via) > 3 {

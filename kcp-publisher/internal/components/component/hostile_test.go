@@ -20,7 +20,6 @@ const (
 	good   = "meta: {schemaVersion: v2}\ncomponent: {name: " + scaler + ", version: 1.0.0, resources: %s}\n"
 )
 
-// answers is a registry with configurable responses.
 type answers struct {
 	manifest, contentType string
 	blobs                 map[string]string
@@ -37,8 +36,7 @@ func described(mediaType, content string) string {
 	return fmt.Sprintf(`{"mediaType":"`+mediaType+`","digest":%q,"size":%d}`, digest.FromString(content), len(content))
 }
 
-// honest returns a registry with a valid component version that has the given descriptor. Each test case breaks one
-// part of it.
+// honest returns a registry with a valid component version. Each test case breaks one part of it.
 func honest(descriptor string, layers ...string) *answers {
 	pointer := `{"componentDescriptorLayer":` + describe(descriptor) + `}`
 	a := &answers{contentType: ocispec.MediaTypeImageManifest, blobs: map[string]string{}}
@@ -198,14 +196,12 @@ func TestInvalidResponseOfRegistryIsRefused(t *testing.T) {
 	}
 }
 
-// point replaces the config of the manifest.
 func (a *answers) point(pointer string) {
 	_, rest, _ := strings.Cut(a.manifest, `"layers"`)
 	a.blobs[digest.FromString(pointer).String()] = pointer
 	a.manifest = fmt.Sprintf(`{"schemaVersion":2,"config":%s,"layers"%s`, described(configType, pointer), rest)
 }
 
-// swap replaces the response for the digest of content.
 func (a *answers) swap(content, other string) { a.blobs[digest.FromString(content).String()] = other }
 
 func TestInvalidNamesAreNotRequested(t *testing.T) {

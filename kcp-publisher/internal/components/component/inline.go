@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Inline returns a component version for an inline descriptor, as in ModuleTemplates. Its local blobs are read from the
-// configured sources, or else from the repository in the descriptor's last context.
+// Inline returns a component version for an inline descriptor of a ModuleTemplate. Its local blobs come from the
+// configured sources or the repository in the descriptor.
 func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error) {
 	document, err := d.Document()
 	if err != nil {
@@ -33,15 +33,14 @@ func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error
 	return c, r.judge(ctx, "inline "+d.Name+":"+d.Version+" "+of.String(), of, c)
 }
 
-// blobOf finds a blob of a component with an inline descriptor. It returns the blob's descriptor, the repository that
-// contains the blob, and the repository's name.
+// blobOf returns the blob's descriptor, the repository that contains the blob, and the repository's name.
 func (r *Reader) blobOf(
 	ctx context.Context, c Component, d digest.Digest,
 ) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
 	for _, source := range r.Sources {
 		name := source.Repository(c.Descriptor.Name)
 		if name == "" {
-			continue // an archive only contains whole components with their own descriptors
+			continue // an archive contains only components with their own descriptors
 		}
 		reading, err := r.open(source, c.Descriptor.Name)
 		if err != nil {
@@ -78,7 +77,6 @@ func size(ctx context.Context, repository *remote.Repository, d digest.Digest) (
 	return found, store.NotFound(err)
 }
 
-// lastContext returns the component's current registry according to its descriptor.
 func lastContext(d ocm.Descriptor) (Registry, bool) {
 	if len(d.RepositoryContexts) == 0 {
 		return Registry{}, false

@@ -47,7 +47,6 @@ func TestComponentsAreFoundByPathOrDigestMapping(t *testing.T) {
 	}
 }
 
-// index pushes an image index with the given manifests.
 func (w *world) index(repository, tag string, manifests ...ocispec.Descriptor) {
 	w.Helper()
 	data, err := json.Marshal(map[string]any{
@@ -122,7 +121,6 @@ func TestManifestOfAnotherComponentIsRefused(t *testing.T) {
 	}
 }
 
-// refer pushes a component with references to other components.
 func (w *world) refer(name string, to ...string) {
 	w.Helper()
 	rest := "  componentReferences:\n"
@@ -302,7 +300,6 @@ func TestRestartReadsNoVersionAgain(t *testing.T) {
 	})
 }
 
-// BenchmarkDescriptor reads one component version from a registry: manifest, config and descriptor.
 func BenchmarkDescriptor(b *testing.B) {
 	a := honest(blobs("raw-manifest", "one", "two", "three"), "content")
 	source := serve(b, a)

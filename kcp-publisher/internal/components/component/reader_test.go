@@ -11,14 +11,13 @@ import (
 	"time"
 )
 
-// clock is the clock of a Reader.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
 
 const revalidate, retryAfter = time.Hour, time.Minute
 
-// watched is a registry that counts requests by method, and that can return errors.
+// watched is a registry that counts requests and can return errors.
 type watched struct {
 	*answers
 	heads, gets atomic.Int32
@@ -60,7 +59,7 @@ func TestVersionIsReadOnceAndLaterRevalidated(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if gets := w.gets.Load(); gets != 3 || w.heads.Load() != 0 { // manifest, config, descriptor
+	if gets := w.gets.Load(); gets != 3 || w.heads.Load() != 0 { // manifest, config and descriptor
 		t.Errorf("got %d GETs and %d HEADs for the first read", gets, w.heads.Load())
 	}
 	c.at = c.at.Add(revalidate)
@@ -158,7 +157,7 @@ func TestSourcesAreTriedInOrder(t *testing.T) {
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), first.String()) {
 		t.Errorf("version in no source: got %v", err)
 	}
-	// An unavailable source may have the version, so the version of the next source must not be used instead.
+	// An unavailable source may have the version, so the next source must not be used.
 	empty.status.Store(http.StatusServiceUnavailable)
 	if _, err = NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).
 		Component(t.Context(), scaler, "1.0.0"); err == nil {

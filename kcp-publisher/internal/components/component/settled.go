@@ -15,8 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// settled is the cached location of a resource's content. It is used until Revalidate has passed, because thousands of
-// runtimes request the same content.
+// settled is the cached location of a resource's content. Thousands of runtimes request the same content.
 type settled struct {
 	mu sync.Mutex // held while the content is located, so concurrent callers locate it once
 	state
@@ -24,18 +23,15 @@ type settled struct {
 
 type state struct {
 	content Content
-	// shared is true if the content was stored in the runtimes' registry, because no repository contained it as one
-	// blob.
+	// shared is true if the content was copied to the runtimes' registry.
 	shared bool
 	err    error
 	at     time.Time
-	// copied is when the component version was last found complete in the runtimes' registry. It is zero if the version
-	// was not copied.
+	// copied is the time when the runtimes' registry was last found to have the complete component version, or zero.
 	copied time.Time
 }
 
-// settle returns the location from which runtimes read the content of a resource. If necessary, it first copies the
-// content to the runtimes' registry.
+// settle copies the content to the runtimes' registry if necessary.
 func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	s := r.remembered(c, resource, place)
 	s.mu.Lock()
@@ -67,8 +63,8 @@ func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource,
 	return content, err
 }
 
-// copy copies the component version to the runtimes' registry, whose location is place. For an existing copy, it checks
-// the manifest at every call, and the blobs only after Revalidate.
+// copy copies the component version to the runtimes' registry. It checks the blobs of an existing copy only after
+// Revalidate.
 func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.Store) (string, error) {
 	name, known := place.Name(descriptorsPath+c.Descriptor.Name), !s.copied.IsZero()
 	there := false
@@ -89,16 +85,14 @@ func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.
 	return name, nil
 }
 
-// restored calls r.Restored, if set, for content that was missing in the runtimes' registry and was stored again.
 func (r *Reader) restored(ctx context.Context, content Content, place store.Store) {
 	if r.Restored != nil {
 		r.Restored(ctx, fmt.Sprintf("content %s in %s", content.Digest, place))
 	}
 }
 
-// find locates the content of a resource. If no repository contains the content as one blob, find stores it in the
-// runtimes' registry, whose location is place. It caches errors of reading the content, but not errors of the caller's
-// context or of writing to the registry.
+// find locates the content of a resource, and copies it to the runtimes' registry if no repository has it as one blob.
+// It caches errors of reading the content.
 func (r *Reader) find(
 	ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place store.Store,
 ) error {
@@ -110,7 +104,7 @@ func (r *Reader) find(
 	case err != nil && ctx.Err() != nil:
 		return err
 	case err != nil && known && !errors.Is(err, errChanged) && !errors.Is(err, store.ErrNotFound):
-		// Located content has a digest and stays valid while its registry is unavailable.
+		// The content has a digest and stays valid while its registry is unavailable.
 		s.at = r.now()
 		return nil
 	case err != nil:
@@ -127,8 +121,6 @@ func (r *Reader) find(
 	return nil
 }
 
-// remembered returns the cache entry with the location of a resource's content. The key of the entry contains the
-// component and place, the location of the runtimes' registry.
 func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Store) *settled {
 	key := c.tagName(resource) + " " + c.id.String() + " " + c.Repository
 	if place != nil {
@@ -147,7 +139,7 @@ func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Stor
 	return s
 }
 
-// has reports whether the runtimes' registry contains the content in its shared content repository.
+// has reports whether the runtimes' content repository has the content.
 func has(ctx context.Context, place store.Store, content Content) (bool, error) {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
@@ -161,10 +153,9 @@ func has(ctx context.Context, place store.Store, content Content) (bool, error) 
 	return there, nil
 }
 
-// tagName returns the name under which the digest of a resource's reference is pinned. It begins with the component
-// version, which contains no space.
+// tagName returns the name under which the digest of a resource's reference is pinned.
 func (c Component) tagName(resource ocm.Resource) string {
-	data, _ := json.Marshal(struct { // json.Marshal cannot fail for strings
+	data, _ := json.Marshal(struct { // strings always encode
 		Name, Version string
 		ExtraIdentity map[string]string
 		Access        ocm.Access
@@ -173,8 +164,7 @@ func (c Component) tagName(resource ocm.Resource) string {
 	return fmt.Sprintf("%s:%s %s", c.Descriptor.Name, c.Descriptor.Version, digest.FromBytes(data))
 }
 
-// firstDigest returns the digest that a resource's reference had at its first read. If Pins is set, firstDigest also
-// finds digests that were recorded before a restart.
+// firstDigest returns the first digest of a resource's reference.
 func (r *Reader) firstDigest(c Component, resource ocm.Resource) (digest.Digest, bool) {
 	name := c.tagName(resource)
 	r.mu.Lock()
@@ -186,8 +176,7 @@ func (r *Reader) firstDigest(c Component, resource ocm.Resource) (digest.Digest,
 	return d, ok
 }
 
-// recordDigest permanently records the digest of a resource's reference, because the content is part of the component
-// version. A different recorded digest is an error.
+// The content is part of the component version, so a different recorded digest is an error.
 func (r *Reader) recordDigest(c Component, resource ocm.Resource, reference string, d digest.Digest) error {
 	if first, ok := r.firstDigest(c, resource); ok && first != d {
 		return fmt.Errorf("access: %s %w: was %s, is %s: release a new version instead", reference, errChanged, first,

@@ -18,7 +18,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/cache"
 )
 
-// with pushes a component version with one resource of the given access, and reads the version.
 func (w *world) with(reader *Reader, access string) Component {
 	w.Helper()
 	w.component(home, scaler, "1.0.0", "  resources:\n  - {name: it, version: 1.0.0, type: blob, access: "+access+"}\n")

@@ -10,15 +10,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// descriptorsPath is the path of component versions below a registry's path, as defined by the OCM specification.
 const descriptorsPath = "component-descriptors/"
 
-// Source contains OCM component versions. It is a registry or an archive.
+// Source is a registry or an archive with OCM component versions.
 type Source interface {
 	// Open returns the OCI repository of a component.
 	Open(component string) (oras.ReadOnlyTarget, error)
-	// Repository returns the full name of a component's repository if runtimes can read from it. It is empty if the
-	// content must be copied for runtimes.
+	// Repository returns the full name of a component's repository if runtimes can read it, or "".
 	Repository(component string) string
 	String() string
 }
@@ -28,7 +26,7 @@ type Source interface {
 // Source: OCM's repository specification OCIRegistry, componentNameMapping.
 type Mapping string
 
-// The supported mappings.
+// Supported mappings.
 const (
 	MappingPath   Mapping = "urlPath"
 	MappingDigest Mapping = "sha256-digest"
@@ -38,7 +36,7 @@ const (
 type Registry struct {
 	Registries *store.Registries
 	Prefix     string
-	// An empty Mapping means MappingPath, and a Reader then also tries MappingDigest.
+	// Mapping defaults to MappingPath. A Reader then also tries MappingDigest.
 	Mapping Mapping
 }
 

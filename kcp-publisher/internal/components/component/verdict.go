@@ -22,12 +22,11 @@ type verdict struct {
 	err   error
 }
 
-// ErrRefused is wrapped by errors of Check that refuse the version. Other errors mean that the check could not run.
+// ErrRefused means that Check refused the version.
 var ErrRefused = reason.Errorf(reason.ComponentUnsigned, "refused")
 
-// Accepted returns nil if a version that is in use can stay in use: it was accepted since the last call of Recheck, or
-// it can be read and is accepted now. The error wraps ErrRefused or ErrMissing. Any other error means that the result
-// is unknown.
+// Accepted returns nil if an installed version can stay installed. The error wraps ErrRefused or ErrMissing. Any other
+// error means that the result is unknown.
 func (r *Reader) Accepted(ctx context.Context, name, version string) error {
 	r.mu.Lock()
 	round, ok := r.accepted[name+":"+version]
@@ -40,7 +39,6 @@ func (r *Reader) Accepted(ctx context.Context, name, version string) error {
 	return err
 }
 
-// recordVerdict records the round in which a version was accepted. It deletes the record of a refused version.
 func (r *Reader) recordVerdict(c Component, round int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,22 +54,21 @@ func (r *Reader) recordVerdict(c Component, round int, err error) {
 	}
 }
 
-// Recheck makes the Reader check every version again at its next use. Callers use it after the keys changed.
+// Recheck makes the Reader check every version again, for example after the keys changed.
 func (r *Reader) Recheck() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.round++
 }
 
-// Round returns the number of calls of Recheck. Results of an earlier round must not be used.
+// Round returns the number of calls of Recheck.
 func (r *Reader) Round() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.round
 }
 
-// judge calls Check for a version and caches the result. It calls Check again after verdictLife, or after RetryAfter
-// for a refused version.
+// judge calls Check and caches the result for verdictLife, or for RetryAfter if the version is refused.
 func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Component) error {
 	if r.Check == nil {
 		return nil
@@ -106,14 +103,14 @@ func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Comp
 		return ctx.Err()
 	}
 	if same && v.err == nil && err != nil && !errors.Is(err, ErrRefused) {
-		err = nil // keep the earlier acceptance: the check could not be completed, but it did not refuse the version
+		err = nil // the check could not run, so the version stays accepted
 	}
 	v.of, v.round, v.at, v.err = of, round, r.now(), err
 	r.recordVerdict(c, round, err)
 	return err
 }
 
-// freeze permanently pins the manifests of an accepted version and of all versions that it references.
+// freeze pins the manifests of an accepted version and of all versions that it references.
 func (r *Reader) freeze(ctx context.Context, c Component) error {
 	all, err := r.Closure(ctx, c)
 	if err != nil {

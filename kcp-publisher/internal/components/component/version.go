@@ -18,12 +18,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// root is the artifact of a component version. It is an image manifest, or an index of manifests. One manifest in the
-// index contains the descriptor, and the other manifests contain the content of resources.
+// root is the manifest or index of a component version. One manifest in an index contains the descriptor, and the
+// others contain resources.
 type root struct {
 	repository oras.ReadOnlyTarget
 	layers     []ocispec.Descriptor
-	// entries are the manifests of an index, except the manifest that contains the descriptor.
+	// entries are the other manifests of an index.
 	entries []ocispec.Descriptor
 }
 
@@ -33,8 +33,6 @@ const (
 	maxEntries           = 1_000
 )
 
-// readVersion reads the component descriptor of a fetched manifest or index.
-//
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/oci.md.
 func readVersion(
 	ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched, name, version string,
@@ -93,7 +91,7 @@ func readVersion(
 	return Component{Descriptor: descriptor, Manifest: own, root: found}, nil
 }
 
-// localParts returns the digests of a local blob. A blob with several digests is the concatenation of their contents.
+// A blob with several digests is the concatenation of their contents.
 func localParts(r ocm.Resource) []digest.Digest {
 	var parts []digest.Digest
 	for part := range strings.SplitSeq(r.Access.LocalReference, ",") {
@@ -102,13 +100,11 @@ func localParts(r ocm.Resource) []digest.Digest {
 	return parts
 }
 
-// decodeIndexManifest returns the manifest that contains the component descriptor, and all other manifests of an index.
-// An annotation marks the descriptor's manifest. If no manifest has the annotation, the first one contains the
-// descriptor.
+// An annotation marks the descriptor's manifest. Without the annotation, the first manifest contains the descriptor.
 func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.Descriptor, error) {
 	var document struct {
 		ocispec.Index `json:",inline"`
-		// Layers belong to an image manifest. A document with layers and manifests is ambiguous.
+		// A document with layers and manifests is ambiguous.
 		Layers json.RawMessage `json:"layers"`
 	}
 	if err := decodeChecked(fetched, &document); err != nil {
@@ -144,8 +140,7 @@ func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.
 	return document.Manifests[chosen], slices.Delete(slices.Clone(document.Manifests), chosen, chosen+1), nil
 }
 
-// decodeManifest parses a registry's response as an image manifest. The response is unsigned, so decodeManifest
-// validates all fields that later code relies on. For example, the digest library panics on a malformed digest.
+// The response is not signed, so decodeManifest validates all fields that later code uses.
 func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
 		return ocispec.Manifest{},
@@ -154,7 +149,7 @@ func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 	}
 	var document struct {
 		ocispec.Manifest `json:",inline"`
-		// Manifests belong to an index. A document with layers and manifests is ambiguous.
+		// A document with layers and manifests is ambiguous.
 		Manifests json.RawMessage `json:"manifests"`
 	}
 	if err := decodeChecked(fetched, &document); err != nil {
@@ -212,14 +207,13 @@ func find(blobs []ocispec.Descriptor, d digest.Digest) (ocispec.Descriptor, bool
 	return ocispec.Descriptor{}, false
 }
 
-// configTypes are the current and former media types of a config that points to the descriptor's layer.
+// configTypes are the media types of a config that refers to the descriptor's layer.
 var configTypes = []string{
 	"application/vnd.ocm.software.component.config.v1+json",
 	"application/vnd.gardener.cloud.cnudie.component.config.v1+json",
 	"application/vnd.oci.gardener.cloud.cnudie.component-descriptor-metadata.config.v2+json",
 }
 
-// isDescriptor reports whether a layer has a current or former media type of descriptors.
 func isDescriptor(layer ocispec.Descriptor) bool {
 	kind, _, _ := strings.Cut(layer.MediaType, "+")
 	return slices.Contains([]string{
@@ -229,7 +223,7 @@ func isDescriptor(layer ocispec.Descriptor) bool {
 	}, kind)
 }
 
-// readDescriptor reads the descriptor from its layer. The layer is found by its media type, or through the config.
+// The layer is found by its media type or through the config.
 func readDescriptor(
 	ctx context.Context, repository oras.ReadOnlyTarget, manifest ocispec.Manifest,
 ) (ocm.Descriptor, error) {

@@ -20,14 +20,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 )
 
-// replaced is a source whose content can be replaced.
 type replaced struct{ now *memorySource }
 
 func (r replaced) Open(name string) (oras.ReadOnlyTarget, error) { return r.now.Open(name) }
 func (r replaced) Repository(name string) string                 { return r.now.Repository(name) }
 func (r replaced) String() string                                { return r.now.String() }
 
-// demanding returns a verifier that requires all components to be signed with one key.
 func demanding(key *rsa.PrivateKey) *Verifier {
 	return NewVerifier(
 		Policy{rules: []rule{
@@ -64,7 +62,7 @@ func TestForgedFirstResponseDoesNotBlockGenuineVersion(t *testing.T) {
 	}
 }
 
-// polyglot returns an artifact set that is also valid YAML. Its main artifact is not a manifest.
+// polyglot returns an artifact set that is also valid YAML.
 func polyglot(t *testing.T, main digest.Digest) []byte {
 	t.Helper()
 	var buffer bytes.Buffer

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 )
 
-// Refusal is the reason why a component version must not be used. Any other error means that the check could not run.
+// Refusal means that a component version must not be used. Any other error means that the check could not run.
 type Refusal struct{ error }
 
 // Unwrap returns the cause and component.ErrRefused.
@@ -29,7 +29,7 @@ type Verifier struct {
 
 	mu      sync.Mutex // guards the fields below
 	policy  Policy
-	secrets map[string]ocm.Trust // keys from Secrets, by signature name
+	secrets map[string]ocm.Trust // by signature name
 }
 
 // NewVerifier returns a verifier for a policy. now returns the current time.
@@ -37,9 +37,8 @@ func NewVerifier(policy Policy, now func() time.Time) *Verifier {
 	return &Verifier{policy: policy, now: now, secrets: map[string]ocm.Trust{}}
 }
 
-// SetSecrets replaces the keys from Secrets with the label operator.kyma-project.io/signature. The label's value is
-// the name of the signature, and each value of the Secret is a key or certificate. The error lists invalid values,
-// which are ignored.
+// SetSecrets replaces the keys from Secrets with the label operator.kyma-project.io/signature. The label's value is the
+// name of the signature, and each value of the Secret is a key or certificate. The error lists invalid values.
 func (v *Verifier) SetSecrets(secrets []corev1.Secret) error {
 	trusted := map[string]ocm.Trust{}
 	var problems []error
@@ -74,21 +73,19 @@ func (v *Verifier) SetPolicy(policy Policy) bool {
 	return changed
 }
 
-// ruleFor returns the current rule for a component.
 func (v *Verifier) ruleFor(component string) (rule, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.policy.ruleFor(component)
 }
 
-// trustFor returns the accepted keys for a signature with the given name.
 func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	trust := join(r.trust, v.secrets[name])
 	trust.Subject = r.subject
 	if len(r.names) == 0 && r.subject == "" {
-		trust.Roots = nil // otherwise, the signer could choose the subject by the signature's name
+		trust.Roots = nil // otherwise, the signer could choose the subject
 	}
 	return trust
 }
@@ -99,7 +96,8 @@ func (v *Verifier) Requires(component string) bool {
 	return !covered || r.required
 }
 
-// Check returns nil if the component version can be used. An error is a Refusal, or means that the check could not run.
+// Check returns nil if the component version can be used. A *Refusal means that it must not be used. Any other error
+// means that the check could not run.
 func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c component.Component) error {
 	name := c.Descriptor.Name
 	r, covered := v.ruleFor(name)
@@ -112,7 +110,7 @@ func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c compon
 	case !r.required:
 		return nil
 	}
-	// The signature is checked first, so references of an unsigned descriptor are never read.
+	// The references of an unsigned descriptor must never be read.
 	if err := v.signed(c.Descriptor, r); err != nil {
 		return Refusal{fmt.Errorf("component %s:%s: %w", name, c.Descriptor.Version, err)}
 	}
@@ -126,7 +124,7 @@ func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c compon
 	return nil
 }
 
-// signed returns an error if the descriptor has no valid signature that the rule accepts.
+// signed returns an error unless the rule accepts a signature of the descriptor.
 func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 	var problems []string
 	for _, s := range d.Signatures {
@@ -165,9 +163,8 @@ func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 	return errors.New(strings.Join(problems, "; "))
 }
 
-// complete checks the digests in signed descriptors. Each reference must contain the digest of the referenced
-// descriptor. Installed content and images must have a digest, with which later reads compare the content. An image
-// needs a digest because a signature does not cover its location.
+// complete checks that references, installed content and images have digests. An image needs a digest, because a
+// signature does not cover its location.
 func complete(all []component.Component) error {
 	known := make(map[string]ocm.Descriptor, len(all))
 	for _, c := range all {

@@ -29,7 +29,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 )
 
-// memorySource is a source with an in-memory repository for each component.
 type memorySource struct{ repositories map[string]*memory.Store }
 
 func (s memorySource) Open(name string) (oras.ReadOnlyTarget, error) {
@@ -43,7 +42,7 @@ func (s memorySource) String() string                { return "registry.example"
 
 const content = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
-// module returns a component with one file to install, whose digest is in the descriptor.
+// module returns a component with one file to install.
 func module(name string) ocm.Descriptor {
 	sum := digest.FromString(content)
 	return ocm.Descriptor{
@@ -93,7 +92,6 @@ func signed(t *testing.T, d ocm.Descriptor, name string, key *rsa.PrivateKey) oc
 	return d
 }
 
-// offer returns a source with the given components.
 func offer(t *testing.T, components ...ocm.Descriptor) memorySource {
 	t.Helper()
 	return offerContent(t, []byte(content), components...)
@@ -160,8 +158,8 @@ func TestUnsignedComponentsAreRefused(t *testing.T) {
 	otherPart.Provider.Name = "somebody.else"
 	for name, c := range map[string]struct {
 		rules      string
-		components []ocm.Descriptor // the first one is checked
-		want       string           // part of the error, empty if accepted
+		components []ocm.Descriptor // Check runs on the first component.
+		want       string           // part of the error, or empty if accepted
 	}{
 		"component signed by the release key": {
 			"", []ocm.Descriptor{signed(t, module("keda"), "release", key)}, "",

@@ -1,9 +1,7 @@
-// Package signature decides whether a component version has the signatures that an operator requires. It takes a policy
-// and keys, and returns the reason for each refused version.
+// Package signature decides whether a component version has the signatures that an operator requires.
 //
-// A signature is accepted only if all digests that it covers match: the digests of the component's descriptor, of all
-// directly and indirectly referenced descriptors, and of the contents. Unsigned data never decides whether a signature
-// is required.
+// It accepts a signature only if all covered digests match: of the component's descriptor, of all referenced
+// descriptors, and of the contents. Unsigned data never decides whether a signature is required.
 package signature
 
 import (
@@ -29,7 +27,6 @@ const (
 	maxKeyBytes    = 64 << 10
 )
 
-// policyDocument is the content of the operator's policy file.
 type policyDocument struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -44,7 +41,7 @@ type ruleDocument struct {
 	Subject    string   `json:"subject,omitempty"`
 }
 
-// Policy defines which components must be signed and by whom. The first rule that matches a component's name applies.
+// Policy defines which components must be signed and by whom. The first matching rule applies.
 type Policy struct {
 	rules []rule
 	// digest is the digest of the policy file and its key files.
@@ -55,14 +52,14 @@ type rule struct {
 	text     string
 	pattern  *regexp.Regexp
 	required bool
-	// names are the names of accepted signatures. Empty accepts all names.
+	// Empty names accept all signatures.
 	names   []string
 	trust   ocm.Trust // keys and certificates from the rule's key files
 	subject string
 }
 
-// ReadPolicy reads a policy file and its key files. Relative paths of key files refer to the policy's folder. Errors
-// contain the file and the field.
+// ReadPolicy reads a policy file and its key files, whose paths can be relative to the policy file. Errors contain the
+// file and the field.
 func ReadPolicy(file string) (Policy, error) {
 	data, err := readBounded(file, maxPolicyBytes)
 	if err != nil {
@@ -100,7 +97,6 @@ func readBounded(file string, limit int64) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// decodePolicy decodes a policy. keys returns the content of a key file.
 func decodePolicy(data []byte, keys func(name string) ([]byte, error)) (Policy, error) {
 	if err := strict.YAML(data, strict.Limits{Documents: 1}); err != nil {
 		return Policy{}, err
@@ -167,7 +163,6 @@ func (r ruleDocument) compile(keys func(string) ([]byte, error)) (rule, error) {
 	return compiled, nil
 }
 
-// ruleFor returns the first rule that matches a component name.
 func (p Policy) ruleFor(component string) (rule, bool) {
 	for _, r := range p.rules {
 		if r.pattern.MatchString(component) {
@@ -177,7 +172,6 @@ func (p Policy) ruleFor(component string) (rule, bool) {
 	return rule{}, false
 }
 
-// acceptsName reports whether the rule accepts signatures with this name.
 func (r rule) acceptsName(name string) bool {
 	return len(r.names) == 0 || slices.Contains(r.names, name)
 }

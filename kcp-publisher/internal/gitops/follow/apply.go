@@ -16,11 +16,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// maxPasses is the maximum number of times that one poll applies the same commit until the control plane matches the
-// commit. A second time is necessary if the API server lost the managed fields of an object.
+// maxPasses limits how often one poll applies the same commit. An object that lost its managed fields needs a second
+// pass.
 const maxPasses = 3
 
-// apply makes the control plane match a commit. It records the commit as applied once no object differs.
+// apply records the commit as applied once the control plane matches it.
 func (f *Follower) apply(
 	ctx context.Context, repository *git.Repository, commit *git.Commit, objects source.Objects,
 ) error {
@@ -65,7 +65,6 @@ func (f *Follower) apply(
 	}
 }
 
-// permission returns the error for a commit that needs an operator's approval, with the command to approve it.
 func (f *Follower) permission(held *PruneError) error {
 	const message = "%w: no part of the commit is applied; to allow this commit: kubectl annotate configmap -n %s %s " +
 		"--overwrite %s=%s" +
@@ -76,7 +75,7 @@ func (f *Follower) permission(held *PruneError) error {
 	}
 }
 
-// overwritten returns the error for an applied commit if the control plane still differs from it.
+// overwritten returns the error for an applied commit that the control plane still does not match.
 func overwritten(plan Plan) error {
 	if plan.Changes() == 0 {
 		const message = "the commit was applied, but %s is being deleted: the publisher creates the object again " +
@@ -128,14 +127,13 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 	return nil
 }
 
-// step changes the control plane. While a commit is applied in part, no bundles are published. Publishing continues
-// after this process or another one has applied a whole commit.
+// While a commit is partially applied, the publisher publishes no bundles.
 func (f *Follower) step(ctx context.Context, repository *git.Repository, commit *git.Commit, s Survey) error {
-	// step makes no changes until the API server has accepted the whole commit in a dry run.
+	// The API server must accept the whole commit in a dry run before step changes anything.
 	if err := f.applyAll(ctx, s.Plan.Apply, nil, client.DryRunAll); err != nil {
 		return &failure{refusedOr(f.partial), err}
 	}
-	// The record lists new objects before they are created, so a restarted process finds them.
+	// The record lists new objects before their creation, so a restarted process finds them.
 	fields, err := begun(s)
 	if err != nil {
 		return &failure{v1beta2.ReasonCommitRefused, err}
@@ -159,14 +157,14 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	return f.disown(ctx, s.Plan.Disown, s.Live)
 }
 
-// holds reports whether publishing is held while a commit is applied. Reverting another client's edit does not hold
-// publishing. Otherwise, a user who edits one Kyma could stop publishing for all other Kymas.
+// holds reports whether to stop publishing while a commit is applied. Reverting another client's edit does not stop
+// publishing, because one edit could otherwise stop the whole fleet.
 func (f *Follower) holds(r *record, repository *git.Repository, commit *git.Commit) bool {
 	return f.partial != "" || !r.isWhole(repository, commit.Hash)
 }
 
-// refusedOr returns the condition reason for a commit that the API server refuses in a dry run. If partial names a
-// commit that is applied in part, it returns CommitApplyFailed, so that the refusal does not hide this state.
+// refusedOr returns the condition reason for a commit that the API server refuses. If partial is set, the reason is
+// CommitApplyFailed.
 func refusedOr(partial string) string {
 	if partial != "" {
 		return v1beta2.ReasonCommitApplyFailed
@@ -174,8 +172,7 @@ func refusedOr(partial string) string {
 	return v1beta2.ReasonCommitRefused
 }
 
-// begun returns the fields of the record for the start of a step. They list the objects that the step is about to
-// create.
+// begun returns the record's fields at the start of a step, which list the objects to create.
 func begun(s Survey) (map[string]string, error) {
 	known := map[Key]bool{}
 	for _, key := range s.before.Keys {
@@ -184,8 +181,8 @@ func begun(s Survey) (map[string]string, error) {
 	added := slices.Clone(s.before.Added)
 	inventory := slices.Clone(s.before.Keys)
 	for _, key := range s.Plan.Inventory {
-		// Existing objects belong to the repository only after a whole commit with them was applied. Reverting the
-		// commit before that must not delete them.
+		// Existing objects belong to the repository only after the whole commit was applied. Reverting a partially
+		// applied commit must not delete them.
 		if !known[key] && s.Live[key] == nil {
 			added, inventory = append(added, key), append(inventory, key)
 		}
@@ -196,7 +193,7 @@ func begun(s Survey) (map[string]string, error) {
 	}
 	text, err := encodeInventory(added)
 	if err != nil || len(all)+len(text) > maxInventoryBytes {
-		text = "" // too large for the record; a revert of the commit can then need an operator's permission
+		text = "" // too large for the record, so a revert may need an operator's approval
 	}
 	return map[string]string{fieldInventory: all, fieldAdded: text}, nil
 }

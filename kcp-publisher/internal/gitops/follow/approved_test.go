@@ -10,7 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// pruning returns a survey of a commit that prunes a Kyma and a mandatory ModuleReleaseMeta.
 func pruning(allowed bool) Survey {
 	kyma, meta := Key{Kind: schema.GroupKind{Kind: kindKyma}, Name: "berlin"},
 		Key{Kind: schema.GroupKind{Kind: "ModuleReleaseMeta"}, Name: "watchdog"}

@@ -22,55 +22,51 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// Follower polls one branch of a Git repository and applies its newest commit. The manager runs it only on the leader.
+// Follower polls one branch of a Git repository and applies its newest commit. Only the leader runs it.
 type Follower struct {
 	Client client.Client
-	// Reader reads from the API server, because the manager's cache does not contain ConfigMaps and unstructured
-	// objects.
+	// Reader reads from the API server, because the manager's cache does not contain ConfigMaps.
 	Reader    client.Reader
 	Events    events.EventRecorder
 	Namespace string
 	// Open returns the repository with the current credentials and accepted signers.
 	Open func() (*git.Repository, error)
-	// Hold stops the publishing of new bundles until release is called.
+	// Hold stops publishing until release is called.
 	Hold func() (release func())
-	// MayWrite returns an error if this process must not write because another process holds the lease. If MayWrite is
-	// nil, writes are always allowed.
+	// MayWrite returns an error if this process does not hold the lease. Nil always allows writes.
 	MayWrite func() error
-	// Interval is the polling interval of the branch.
 	Interval time.Duration
 	// Pruning limits the deletions of a commit.
 	Pruning Pruning
 	// AllowRewind accepts commits that do not descend from the last applied commit.
 	AllowRewind bool
 
-	current atomic.Pointer[bundle.Source]
-	// approved contains the removals that an operator approved together with a commit.
+	current  atomic.Pointer[bundle.Source]
 	approved atomic.Pointer[approvedRemovals]
-	// compared is the start time of the last Poll that found the branch's newest commit applied.
+	// compared is the result of Compared.
 	compared atomic.Pointer[time.Time]
-	// holding is the reason why publishing is held, or empty if publishing is not held.
+	// holding is the result of Holding.
 	holding atomic.Pointer[string]
-	// edited is set when another client changed or deleted an object of a commit.
+	// edited is true after another client changed an object of a commit.
 	edited atomic.Bool
 
-	// Only the goroutine of Start uses the fields below. Before the start, HoldUntilStarted uses them.
-	release   func() // releases the hold; nil if publishing is not held
-	partial   string // the commit that is applied in part, according to the record
-	begun     bool   // whether this process has read the branch; before that, the control plane can be outdated
+	// Only the goroutine of Start uses the fields below.
+	release   func()
+	partial   string // the partially applied commit
+	begun     bool   // true once this process has read the branch
 	last      appliedCommit
 	done      string    // the branch's hash when it was last applied
 	checked   time.Time // when the control plane was last compared with the branch
-	lastError string    // the last reported failure
+	lastError string
 }
 
-// compareInterval is the interval of full comparisons, which find differences that no watch reported.
+// Full comparisons find differences that no watch reported.
 const compareInterval = 10 * time.Minute
 
-// Source returns the commit that is applied or being applied, or nil before it is known.
+// Source returns the current commit, or nil before it is known.
 func (f *Follower) Source() *bundle.Source { return f.current.Load() }
 
-// Compared returns the start time of the last Poll that found the branch's newest commit applied, or zero.
+// Compared returns the start time of the last Poll that found the newest commit completely applied, or zero.
 func (f *Follower) Compared() time.Time {
 	if at := f.compared.Load(); at != nil {
 		return *at
@@ -78,7 +74,7 @@ func (f *Follower) Compared() time.Time {
 	return time.Time{}
 }
 
-// Holding returns the reason why publishing is held, or an empty string.
+// Holding returns the reason why publishing is stopped, or "".
 func (f *Follower) Holding() string {
 	if why := f.holding.Load(); why != nil {
 		return *why
@@ -89,15 +85,15 @@ func (f *Follower) Holding() string {
 // Compare makes the next Poll compare the control plane with the branch's newest commit.
 func (f *Follower) Compare() { f.edited.Store(true) }
 
-// HoldUntilStarted holds publishing until Start knows whether a commit is applied in part.
+// HoldUntilStarted stops publishing until Start has read the state of the current commit.
 func (f *Follower) HoldUntilStarted() { f.release = f.Hold() }
 
 // Start polls the branch until the context ends.
 func (f *Follower) Start(ctx context.Context) error {
 	ctx = ctrl.LoggerInto(ctx, ctrl.Log.WithName("git"))
-	f.hold(true) // not released when the context ends, because a commit can be applied in part
+	f.hold(true) // A commit can be partially applied when the context ends.
 	for {
-		// A process that stopped in the middle of a commit completes it before anything is published.
+		// A restarted process completes the commit before anything is published.
 		var err error
 		if f.release != nil {
 			err = f.recall(ctx)
@@ -114,7 +110,6 @@ func (f *Follower) Start(ctx context.Context) error {
 	}
 }
 
-// hold holds or releases publishing, depending on wanted.
 func (f *Follower) hold(wanted bool) {
 	before := f.release
 	f.release = nil
@@ -136,8 +131,7 @@ func (f *Follower) hold(wanted bool) {
 	held.Set(map[bool]float64{true: 1}[wanted])
 }
 
-// recall restores the state of an earlier poll or process from the record. Publishing is held until the record can be
-// read.
+// recall restores the state of an earlier process from the record. Publishing is stopped until the record can be read.
 func (f *Follower) recall(ctx context.Context) error {
 	r, err := f.readRecord(ctx)
 	if err != nil {
@@ -150,13 +144,10 @@ func (f *Follower) recall(ctx context.Context) error {
 	return nil
 }
 
-// holdIfPartial holds publishing if the record contains a commit that is applied in part. If another client deletes or
-// empties the record, publishing is still held, because this process remembers the commit until a whole commit is
-// applied.
+// If another client empties the record, this process still remembers the partially applied commit.
 func (f *Follower) holdIfPartial(r *record) { f.setPartial(cmp.Or(r.applying(), f.partial)) }
 
-// setPartial records the commit that is applied in part, and holds or releases publishing accordingly. An empty commit
-// means that no commit is applied in part.
+// setPartial stops publishing while a commit is partially applied. An empty commit resumes publishing.
 func (f *Follower) setPartial(commit string) {
 	f.partial = commit
 	if holding, wanted := f.release != nil, commit != "" || !f.begun; holding != wanted {
@@ -165,8 +156,6 @@ func (f *Follower) setPartial(commit string) {
 }
 
 // Poll applies the newest commit if it is new, if another client changed its objects, or if compareInterval has passed.
-// Publishing, which is held from the start of the process, is released by the first Poll that reads a commit: the
-// commit was then either applied, or refused without a change to the control plane.
 func (f *Follower) Poll(ctx context.Context) error {
 	began := time.Now()
 	done, err := f.poll(ctx)
@@ -177,7 +166,7 @@ func (f *Follower) Poll(ctx context.Context) error {
 	return err
 }
 
-// endStartHold releases publishing after the first Poll that read a commit.
+// Publishing resumes after the first Poll that read a commit.
 func (f *Follower) endStartHold(err error) {
 	if !f.begun && (err == nil || isRefusal(err)) {
 		f.begun = true
@@ -185,7 +174,7 @@ func (f *Follower) endStartHold(err error) {
 	}
 }
 
-// poll reports whether the branch's newest commit was compared with the control plane and is applied.
+// poll reports whether the newest commit is completely applied.
 func (f *Follower) poll(ctx context.Context) (done bool, err error) {
 	repository, err := f.Open()
 	if err != nil {
@@ -214,7 +203,7 @@ func (f *Follower) poll(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// isRefusal reports whether a commit was read and refused, so no part of it is applied.
+// isRefusal reports whether a commit was read and refused without any change.
 func isRefusal(err error) bool {
 	var known *failure
 	return errors.As(err, &known) && slices.Contains([]string{
@@ -223,9 +212,8 @@ func isRefusal(err error) bool {
 	}, known.reason)
 }
 
-// follows returns an error for a commit that does not descend from the last applied commit of the same branch. Without
-// this check, the owner of the Git server could serve an old signed commit, or a signed commit of a branch that lacks
-// the last applied commit.
+// follows returns an error for a commit that does not descend from the last applied commit of the same branch.
+// Otherwise, the Git server could return an old signed commit.
 func (f *Follower) follows(ctx context.Context, repository *git.Repository, commit *git.Commit) error {
 	r, err := f.readRecord(ctx)
 	if err != nil {
@@ -233,7 +221,7 @@ func (f *Follower) follows(ctx context.Context, repository *git.Repository, comm
 	}
 	last := r.lastOf(repository)
 	if known := f.last; last == "" && known.repository == repository.URL && known.revision == repository.Revision() {
-		last = known.commit // the record was deleted, but this process knows the commit
+		last = known.commit // the record was deleted
 	}
 	if last == "" || last == commit.Hash || f.AllowRewind {
 		return nil
@@ -254,10 +242,8 @@ func (f *Follower) follows(ctx context.Context, repository *git.Repository, comm
 	}
 }
 
-// appliedCommit is a completely applied commit with its branch.
 type appliedCommit struct{ repository, revision, commit string }
 
-// failure is an error with its reason.
 type failure struct {
 	reason string
 	error
@@ -265,7 +251,7 @@ type failure struct {
 
 func (f *failure) Unwrap() error { return f.error }
 
-// failed adds a condition reason to an error. A reason that the error already has takes precedence.
+// A reason that the error already has takes precedence.
 func failed(reason string, err error) error {
 	var known *failure
 	var fetch *git.FetchError
@@ -284,7 +270,7 @@ func failed(reason string, err error) error {
 	return &failure{reason, err}
 }
 
-// report reports the result of a poll in metrics. It reports a new failure in the record, an Event and the log as well.
+// report records the result of a poll in metrics. For a new failure, it also updates the record and emits an Event.
 func (f *Follower) report(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -299,7 +285,7 @@ func (f *Follower) report(ctx context.Context, err error) {
 	}
 	ready.Set(0)
 	failures.Inc()
-	f.checked = time.Time{} // the next successful poll is then a full one and updates the record
+	f.checked = time.Time{} // the next successful poll must update the record
 	text := err.Error()
 	switch {
 	case f.partial != "":
@@ -312,7 +298,7 @@ func (f *Follower) report(ctx context.Context, err error) {
 	}
 	f.lastError = text
 	ctrl.LoggerFrom(ctx).Error(err, "failed to follow the repository; nothing is removed", "partial", f.partial)
-	reason := v1beta2.ReasonCommitApplyFailed // the default, for example if the record cannot be read
+	reason := v1beta2.ReasonCommitApplyFailed // the default reason
 	var known *failure
 	if errors.As(err, &known) {
 		reason = known.reason
@@ -329,11 +315,10 @@ func (f *Follower) report(ctx context.Context, err error) {
 		bundle.Bounded(text, bundle.MaxNoteBytes))
 }
 
-// maxMessageBytes limits the message in the record, so the largest inventory also fits into the ConfigMap.
+// maxMessageBytes leaves room for the largest inventory in the ConfigMap.
 const maxMessageBytes = 16 << 10
 
-// failureFields returns the record's fields for a failure. They include the commit that is applied in part, which the
-// next leader needs, in case another client removed it from the record.
+// The fields include the partially applied commit, in case another client removed it from the record.
 func (f *Follower) failureFields(reason, text, waiting string, r *record) map[string]string {
 	return map[string]string{
 		fieldReady: string(metav1.ConditionFalse), fieldReason: reason,
@@ -343,7 +328,6 @@ func (f *Follower) failureFields(reason, text, waiting string, r *record) map[st
 	}
 }
 
-// waiting returns the commit that waits for an approval, or an empty string for other failures.
 func waiting(err error) string {
 	var held *PruneError
 	if errors.As(err, &held) {

@@ -47,8 +47,6 @@ func TestHoldEndsOnceNoCommitIsPartial(t *testing.T) {
 	}
 }
 
-// TestFirstReadOfTheBranchEndsTheHoldAfterAStart checks that publishing is held after a start until the branch was
-// read, because the control plane may have been restored from a backup.
 func TestFirstReadOfTheBranchEndsTheHoldAfterAStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -137,7 +135,6 @@ func TestOnlyEditsOfOtherClientsAreDetected(t *testing.T) {
 	}
 }
 
-// lost is a control plane without the record.
 type lost struct{ client.Reader }
 
 func (lost) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {

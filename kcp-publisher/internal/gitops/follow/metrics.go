@@ -2,7 +2,6 @@ package follow
 
 import "github.com/kyma-pull/kyma-pull/internal/measure"
 
-// A publisher without a Git repository does not export these metrics.
 var (
 	ready = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_publisher_git_ready",

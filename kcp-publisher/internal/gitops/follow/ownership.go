@@ -18,24 +18,20 @@ import (
 )
 
 // The repository owns the whole spec of the objects in a commit. Server-side apply only removes fields that this
-// program applied before. List entries and fields of other managers would remain. Therefore, this program first takes
-// over all fields of the spec. Labels and annotations that a commit does not set remain with their owners, such as
-// brokers.
+// program applied before, so it first takes over all fields of the spec. Other labels and annotations stay with their
+// owners.
 
-// fieldManager owns the fields that a commit sets.
 const fieldManager = "kcp-publisher-git"
 
 var pathOfSpec = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
 
-// ownsSpec reports whether fieldManager owns each field of an object's spec that has an owner. Fields without an owner
-// are defaults.
+// ownsSpec reports whether fieldManager owns all fields of an object's spec. Fields without an owner are defaults.
 func ownsSpec(object *unstructured.Unstructured) bool {
 	_, changed, err := reclaimSpec(object.GetManagedFields())
 	return err == nil && !changed
 }
 
-// reclaimSpec returns the managed fields of an object with fieldManager as the owner of the whole spec. changed is true
-// if another manager owns a field that fieldManager does not own, or if fieldManager has not applied anything.
+// reclaimSpec returns the managed fields of an object with fieldManager as the owner of the whole spec.
 func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.ManagedFieldsEntry, changed bool, err error) {
 	ours, theirs := fieldpath.NewSet(), fieldpath.NewSet()
 	position := -1
@@ -61,7 +57,7 @@ func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.Manage
 		}
 		reclaimed = append(reclaimed, entry)
 	}
-	// Only leaves are compared, because an update also owns parent fields, while an apply owns only leaves.
+	// Only leaves are compared, because an apply owns only leaves.
 	changed = position < 0 || !theirs.Leaves().Difference(ours).Empty()
 	if position < 0 && !theirs.Empty() {
 		position = len(reclaimed)
@@ -76,7 +72,7 @@ func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.Manage
 	return reclaimed, changed, err
 }
 
-// reclaiming returns the JSON patch that makes the repository the owner of an object's spec, or nil if it already is.
+// reclaiming returns the JSON patch that makes fieldManager the owner of an object's spec, or nil.
 func reclaiming(object *unstructured.Unstructured) ([]byte, error) {
 	fields, changed, err := reclaimSpec(object.GetManagedFields())
 	if err != nil || !changed || len(fields) == 0 {
@@ -99,9 +95,7 @@ func reclaiming(object *unstructured.Unstructured) ([]byte, error) {
 	return json.Marshal(operations)
 }
 
-// reclaim makes the repository the owner of an object's whole spec, so an apply removes the fields of other managers.
-// It also removes the digest of the last apply. If the process stops afterwards, its successor applies the object
-// again.
+// reclaim makes fieldManager the owner of an object's whole spec, so an apply removes the fields of other managers.
 func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructured) error {
 	if object == nil {
 		return nil
@@ -124,7 +118,7 @@ func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructure
 	return client.IgnoreNotFound(err)
 }
 
-// reread reads an object again. It uses a list, because the publisher has no permission to get single objects.
+// reread uses a list, because the publisher has no permission to get single objects.
 func (f *Follower) reread(ctx context.Context, object *unstructured.Unstructured) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(object.GroupVersionKind().GroupVersion().WithKind(object.GetKind() + "List"))

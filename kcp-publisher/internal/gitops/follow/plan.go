@@ -1,6 +1,6 @@
-// Package follow makes the control plane match a branch of a Git repository. It creates and updates the objects of the
-// newest commit and deletes objects that only an earlier commit contained. The follower reads the whole commit,
-// validates it in a dry run, and only then applies it. After a read error, no objects are removed.
+// Package follow makes the control plane match a branch of a Git repository. It applies the objects of the newest
+// commit and deletes objects that only an earlier commit contained. It validates the whole commit in a dry run first.
+// After a read error, it deletes nothing.
 package follow
 
 import (
@@ -27,14 +27,13 @@ type Key struct {
 
 func (k Key) String() string { return k.Kind.Kind + " " + k.Name }
 
-// kinds are the kinds that a commit can contain, in the order of their application: referenced objects first.
+// Referenced kinds are applied first.
 var kinds = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "PromotionPolicy", "ModuleReleaseMeta", "Kyma"}
 
 const kindKyma = "Kyma"
 
-// Wanted returns the objects of a commit as they are applied to a namespace, in the order of their application. It
-// omits Secrets and other kinds that a commit cannot contain, and returns their names as omitted. Secrets are omitted
-// because a writer of the repository must not choose the accepted signers.
+// Wanted returns the objects of a commit for a namespace, in the order of their application. omitted contains the names
+// of Secrets and other kinds that a commit must not contain.
 func Wanted(written []source.Written, namespace string) (wanted []source.Written, omitted []string, err error) {
 	var problems []error
 	for _, w := range written {
@@ -72,8 +71,7 @@ func KeyOf(object *unstructured.Unstructured) Key {
 	return Key{object.GroupVersionKind().GroupKind(), object.GetName()}
 }
 
-// strip removes fields that only the API server and controllers write. For example, finalizers and owners belong to one
-// control plane, not to a commit.
+// strip removes fields that only the API server and controllers write.
 func strip(object map[string]any) {
 	delete(object, "status")
 	if metadata, ok := object["metadata"].(map[string]any); ok {
@@ -93,19 +91,17 @@ func strip(object map[string]any) {
 
 // Plan contains the changes of one commit.
 type Plan struct {
-	// Apply contains the objects of the commit that differ in the control plane, with the commit in their annotations.
+	// Apply contains the commit's objects that differ in the control plane.
 	Apply []source.Written
-	// Prune contains the objects of earlier commits that this commit does not contain and that are deleted. Protected
-	// contains such objects that an annotation protects from deletion.
+	// Prune contains the objects to delete, which only earlier commits contain. An annotation protects the objects in
+	// Protected from deletion.
 	Prune, Protected []Key
-	// Disown contains the objects that lose the repository's annotations but are not deleted: objects that existed
-	// before a partially applied commit changed them, and objects that a client copied together with these annotations.
+	// Disown contains the objects that stay but do not belong to the repository.
 	Disown []Key
-	// Deleting contains the objects of the commit that are being deleted. The publisher creates them again afterwards.
-	Deleting []Key
-	// Inventory contains all objects of the commit, and the protected objects.
+	// Deleting contains the commit's objects that are being deleted. They are created again afterwards.
+	Deleting  []Key
 	Inventory []Key
-	// Held is the reason why the commit waits for permission, or nil.
+	// Held is the reason why the commit waits for an approval, or nil.
 	Held *PruneError
 }
 
@@ -115,14 +111,12 @@ func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) }
 // equal reports whether the control plane matches the commit.
 func (p Plan) equal() bool { return p.Changes()+len(p.Deleting) == 0 }
 
-// sharedObjectsDiffer reports whether objects other than Kymas differ from the commit. Such differences affect the
-// bundles of many runtimes.
+// Differences in objects other than Kymas affect many runtimes.
 func (p Plan) sharedObjectsDiffer() bool {
 	isShared := func(key Key) bool { return key.Kind.Kind != kindKyma }
 	return slices.ContainsFunc(p.differing(), isShared)
 }
 
-// differing returns the keys of the objects that differ from the commit.
 func (p Plan) differing() []Key {
 	keys := slices.Concat(p.Prune, p.Deleting)
 	for _, w := range p.Apply {
@@ -134,14 +128,12 @@ func (p Plan) differing() []Key {
 // Inventory contains the objects of earlier commits.
 type Inventory struct {
 	Keys []Key
-	// Added contains the objects that only partially applied commits created. Reverting such a commit needs no
-	// permission.
+	// Added contains the objects that only partially applied commits created.
 	Added []Key
 }
 
-// NewPlan computes the plan. It is pure. live contains the control plane's objects, and before the objects of earlier
-// commits. NewPlan returns an error if the commit would remove all objects or all Kymas and no operator has allowed
-// this. Smaller removals can hold the commit.
+// NewPlan computes the plan. live contains the control plane's objects, and before the objects of earlier commits. A
+// commit that removes all objects or all Kymas is an error, unless an operator approved it.
 func NewPlan(
 	wanted []source.Written, commit string, live map[Key]*unstructured.Unstructured, before Inventory, pruning Pruning,
 ) (Plan, error) {
@@ -186,7 +178,6 @@ func NewPlan(
 	return plan, err
 }
 
-// digestOf returns the digest of an object in the commit.
 func digestOf(object *unstructured.Unstructured) (string, error) {
 	data, err := object.MarshalJSON()
 	if err != nil {
@@ -196,8 +187,7 @@ func digestOf(object *unstructured.Unstructured) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// covers reports whether the live object contains all values of the wanted object, and no list of the live object has
-// more entries than the same list of the wanted object.
+// covers reports whether the live object has all values of the wanted object and no additional list entries.
 func covers(live, wanted any) bool {
 	switch w := wanted.(type) {
 	case nil:
@@ -214,5 +204,5 @@ func covers(live, wanted any) bool {
 		l, _ := live.([]any)
 		return slices.EqualFunc(l, w, covers)
 	}
-	return fmt.Sprint(live) == fmt.Sprint(wanted) // an integer in one object can be a float in the other
+	return fmt.Sprint(live) == fmt.Sprint(wanted) // the same number can be an integer or a float
 }

@@ -45,7 +45,6 @@ stringData: {key: PEM}
 
 func a(name string) string { return fmt.Sprintf(kyma, name) }
 
-// written returns objects as read from one file.
 func written(t *testing.T, documents ...string) []source.Written {
 	t.Helper()
 	objects, err := source.Files(fstest.MapFS{"all.yaml": {Data: []byte(strings.Join(documents, "---\n"))}}, "fleet")
@@ -64,7 +63,6 @@ func wanted(t *testing.T, documents ...string) []source.Written {
 	return all
 }
 
-// inForce returns the objects in the API server after a commit was applied.
 func inForce(t *testing.T, documents ...string) (map[Key]*unstructured.Unstructured, []Key) {
 	t.Helper()
 	plan, err := NewPlan(wanted(t, documents...), "c1", nil, Inventory{}, limits)
@@ -93,7 +91,6 @@ func owns(manager string, operation metav1.ManagedFieldsOperationType, fields st
 	}
 }
 
-// ownedOf returns the managed fields that the API server records for the client that applies the object.
 func ownedOf(object *unstructured.Unstructured) string {
 	if object.GetKind() == "Kyma" {
 		return `{"f:spec":{"f:channel":{},"f:modules":{"k:{\"name\":\"keda\"}":{".":{},"f:name":{}}}}}`
@@ -255,7 +252,6 @@ func TestObjectBeingDeletedDiffersFromTheCommit(t *testing.T) {
 	}
 }
 
-// alsoOwned makes kubectl an owner of fields of an object.
 func alsoOwned(object *unstructured.Unstructured, fields string) {
 	object.SetManagedFields(append(object.GetManagedFields(),
 		owns("kubectl-edit", metav1.ManagedFieldsOperationUpdate, fields)))

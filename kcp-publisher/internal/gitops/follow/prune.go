@@ -11,27 +11,24 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Pruning limits the deletions of a commit without an approval.
+// Pruning limits the deletions of a commit without an operator's approval.
 type Pruning struct {
-	// All lets a commit delete any number of objects of earlier commits, including all objects and all Kymas.
+	// All allows a commit to delete any number of objects.
 	All bool
-	// MaxPercent and MaxCount limit the objects that a commit deletes. A commit that exceeds both is held. The limits
-	// do not apply to Kymas with a live runtime and to objects that make a module mandatory, because their deletion
-	// always needs permission.
+	// MaxPercent and MaxCount limit the deleted objects. A commit that exceeds both waits for an approval. Other limits
+	// protect Kymas with a runtime and mandatory modules.
 	MaxPercent, MaxCount int
-	// Allowed is the commit that an operator allowed to delete any objects.
+	// Allowed is the commit whose deletions an operator approved.
 	Allowed string
 }
 
-// allows reports whether a commit can delete any objects.
 func (p Pruning) allows(commit string) bool { return p.All || commit != "" && p.Allowed == commit }
 
-// PruneError is the error of a commit that waits for permission to prune.
+// PruneError means that a commit waits for an approval of its deletions.
 type PruneError struct {
 	Commit string
-	// Live contains Kymas whose runtimes would be emptied. Mandatory contains objects whose deletion would remove a
-	// module from every runtime. Rest contains the other objects to delete. Total is the number of objects of earlier
-	// commits that Limits apply to.
+	// Live contains Kymas with a runtime. Mandatory contains objects that make a module mandatory. Rest contains the
+	// other objects to delete. Total is the number of existing objects to which Limits apply.
 	Live, Mandatory, Rest []Key
 	Total                 int
 	Limits                Pruning
@@ -55,7 +52,6 @@ func (e *PruneError) Error() string {
 	return "would prune " + strings.Join(parts, "; ")
 }
 
-// maxNamed limits the number of objects in one message.
 const maxNamed = 10
 
 func named(keys []Key) string {
@@ -71,17 +67,16 @@ func named(keys []Key) string {
 
 // loss describes the objects that a commit removes.
 type loss struct {
-	// objects is the number of objects of earlier commits. kept is the number of these objects that the commit
-	// contains, and pruned is the number that it deletes.
+	// objects counts the objects of earlier commits. kept and pruned count how many of them the commit contains and
+	// deletes.
 	objects, kept, pruned counts
-	// live contains the deleted Kymas with a known runtime. mandatory contains the deleted objects that make a module
-	// mandatory. rest contains the other deleted objects, to which the limits apply. limited is the number of all
-	// objects of earlier commits to which the limits apply.
+	// live contains the deleted Kymas with a runtime. mandatory contains the deleted objects that make a module
+	// mandatory. rest contains the other deleted objects. limited counts all existing objects to which the limits
+	// apply.
 	live, mandatory, rest []Key
 	limited               int
 }
 
-// counts contains the number of objects, and the number of Kymas among these objects.
 type counts struct{ all, kymas int }
 
 func (c *counts) add(key Key) {
@@ -91,8 +86,7 @@ func (c *counts) add(key Key) {
 	}
 }
 
-// planPrune adds the pruned and protected objects of earlier commits to a plan. kept contains the objects of the
-// commit.
+// kept contains the objects of the commit.
 func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) loss {
 	var lost loss
 	isAdded := map[Key]bool{}
@@ -111,11 +105,10 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 		switch object := live[key]; {
 		case kept[key], object == nil, object.GetDeletionTimestamp() != nil,
 			object.GetAnnotations()[v1beta2.AnnotationGitCommit] == "":
-			// Do not prune an object that the commit contains, that is already deleted, or that no longer belongs to
-			// the repository because it has no annotation of a commit.
+			// Do not prune an object that is in the commit, is already deleted, or does not belong to the repository.
 		case object.GetAnnotations()[v1beta2.AnnotationPrune] == v1beta2.PruneDisabled:
 			p.Protected = append(p.Protected, key)
-			p.Inventory = append(p.Inventory, key) // so that it is pruned after the annotation is removed
+			p.Inventory = append(p.Inventory, key) // a later commit can prune the object after the annotation is removed
 		default:
 			p.Prune = append(p.Prune, key)
 			lost.pruned.add(key)
@@ -125,8 +118,8 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 	return lost
 }
 
-// permission returns why a commit must wait for an approval, or nil. The error means that the commit is refused,
-// because it is most likely a mistake.
+// permission returns the reason why a commit must wait for an approval, or nil. The error means that the commit is most
+// likely a mistake.
 func (l *loss) permission(commit string, limits Pruning) (*PruneError, error) {
 	switch {
 	case l.pruned.all > 0 && l.kept.all == 0:
@@ -152,8 +145,7 @@ func (l *loss) permission(commit string, limits Pruning) (*PruneError, error) {
 	return held, nil
 }
 
-// planDisown adds the objects to disown. They have the annotation of a commit, but are not in this commit or in the
-// inventory, for example because they existed before a partially applied commit changed them.
+// Objects to disown have the annotation of a commit, but are not in this commit or in the inventory.
 func (p *Plan) planDisown(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) {
 	known := map[Key]bool{}
 	for _, key := range before.Keys {
@@ -170,7 +162,6 @@ func (p *Plan) planDisown(live map[Key]*unstructured.Unstructured, before Invent
 	})
 }
 
-// permission is the permission that the deletion of an object needs.
 type permission int
 
 const (
@@ -180,9 +171,8 @@ const (
 	asksForMandatory
 )
 
-// asksFor returns the permission that the deletion of an object needs. An object that only a partially applied commit
-// created needs no permission, unless it is a Kyma with a published bundle. A runtime without a bundle has no modules
-// to lose.
+// An object that only a partially applied commit created needs no approval, unless it is a Kyma with a published
+// bundle.
 func asksFor(key Key, object *unstructured.Unstructured, added bool) permission {
 	isKyma := key.Kind.Kind == kindKyma
 	switch {
@@ -210,8 +200,7 @@ func (l *loss) add(key Key, asks permission) {
 	}
 }
 
-// isMandatory reports whether an object makes a module mandatory. If the object is deleted, every runtime loses the
-// module.
+// isMandatory reports whether deleting the object removes a module from every runtime.
 func isMandatory(object *unstructured.Unstructured) bool {
 	if object == nil {
 		return false
@@ -226,8 +215,7 @@ func isMandatory(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// hasRuntime reports whether a Kyma has a known runtime. The runtime has enrolled or reported, or it is an air-gapped
-// runtime with a published bundle.
+// hasRuntime reports whether the Kyma's runtime has enrolled, reported or received a bundle.
 func hasRuntime(kyma *unstructured.Unstructured) bool {
 	if kyma == nil {
 		return false
@@ -237,7 +225,7 @@ func hasRuntime(kyma *unstructured.Unstructured) bool {
 		carried && hasRuntimeField(kyma, "published")
 }
 
-// hasRuntimeField reports whether a field of a Kyma's status.runtime is set. It returns true for an unreadable status.
+// hasRuntimeField returns true for an unreadable status.
 func hasRuntimeField(kyma *unstructured.Unstructured, field string) bool {
 	if kyma == nil {
 		return false
@@ -246,13 +234,11 @@ func hasRuntimeField(kyma *unstructured.Unstructured, field string) bool {
 	return found || err != nil
 }
 
-// howToAllow returns the instructions for allowing a commit to delete any objects.
 func howToAllow(commit string) string {
 	return fmt.Sprintf("annotate ConfigMap %s with %s=%s, or set --git-prune-all", RecordName,
 		v1beta2.AnnotationAllowPrune, commit)
 }
 
-// errNothing returns the refusal of a commit without objects.
 func errNothing(commit string) error {
 	return fmt.Errorf("the commit has no objects for the control plane: check the path, or if this is intended, %s",
 		howToAllow(commit))

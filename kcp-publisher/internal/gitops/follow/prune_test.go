@@ -30,7 +30,7 @@ func TestLargePruneWaitsForPermission(t *testing.T) {
 		live    func(map[Key]*unstructured.Unstructured)
 		pruning Pruning
 		added   []Key
-		held    string // part of the message, empty if the commit is not held
+		held    string // part of the message, or empty
 		pruned  int
 	}{
 		"prune at the maximum percentage": {commit: all[10:], pruning: limits, pruned: 10},

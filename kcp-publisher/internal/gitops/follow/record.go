@@ -20,7 +20,6 @@ import (
 // RecordName is the name of the ConfigMap that records the applied commit and the result of the last poll.
 const RecordName = "kyma-pull-git"
 
-// Fields of the record.
 const (
 	fieldRepository = "repository"
 	fieldRevision   = "revision"
@@ -33,25 +32,25 @@ const (
 	fieldReason     = "reason"
 	fieldMessage    = "message"
 	fieldInventory  = "inventory"
-	// fieldApplying is the commit that is being applied. Publishing is held while the field is set.
+	// Publishing is stopped while fieldApplying is set.
 	fieldApplying = "applying"
-	// fieldWaiting is the commit that waits for an approval. The field is absent if no commit waits.
+	// fieldWaiting is the commit that waits for an approval.
 	fieldWaiting = "waiting"
-	// fieldHeld is "true" if publishing is held because the publisher has not read the branch since it started.
+	// fieldHeld is "true" if publishing is stopped until the publisher has read the branch.
 	fieldHeld = "held"
-	// fieldAdded contains the objects of the inventory that only partially applied commits created.
+	// fieldAdded contains the objects that only partially applied commits created.
 	fieldAdded = "added"
 )
 
-// record wraps the ConfigMap with the follower's state, as read or before it is written.
+// record is the ConfigMap with the follower's state.
 type record struct{ corev1.ConfigMap }
 
 func (f *Follower) readRecord(ctx context.Context) (*record, error) {
 	return readRecord(ctx, f.Reader, f.Namespace)
 }
 
-// WhyHeld returns the reason why publishing is held in a namespace. It returns an empty string if publishing is not
-// held, or without permission to read the record.
+// WhyHeld returns the reason why publishing is stopped in a namespace, or "". It also returns "" without permission to
+// read the record.
 func WhyHeld(ctx context.Context, reader client.Reader, namespace string) (string, error) {
 	r, err := readRecord(ctx, reader, namespace)
 	switch {
@@ -65,7 +64,7 @@ func WhyHeld(ctx context.Context, reader client.Reader, namespace string) (strin
 	return fmt.Sprintf("commit %s is being applied to the control plane", r.applying()), nil
 }
 
-// Waiting returns the commit that waits for an approval, and the reason. Both are empty if no commit waits.
+// Waiting returns the commit that waits for an approval, and the reason, or two empty strings.
 func Waiting(ctx context.Context, reader client.Reader, namespace string) (commit, message string, err error) {
 	r, err := readRecord(ctx, reader, namespace)
 	if err != nil || r.Data[fieldWaiting] == "" {
@@ -74,7 +73,7 @@ func Waiting(ctx context.Context, reader client.Reader, namespace string) (commi
 	return r.Data[fieldWaiting], r.Data[fieldMessage], nil
 }
 
-// Allow approves the removals of a waiting commit.
+// Allow approves the deletions of a waiting commit.
 func Allow(ctx context.Context, api client.Client, namespace, commit string) error {
 	r, err := readRecord(ctx, api, namespace)
 	if err != nil {
@@ -103,16 +102,15 @@ func readRecord(ctx context.Context, reader client.Reader, namespace string) (*r
 	return r, nil
 }
 
-// applying returns the commit that is being applied, or an empty string.
 func (r *record) applying() string { return r.Data[fieldApplying] }
 
-// isWhole reports whether a commit is the last completely applied commit of the same repository and path.
+// isWhole reports whether a commit is the last completely applied commit of the repository and path.
 func (r *record) isWhole(repository *git.Repository, commit string) bool {
 	return r.Data[fieldCommit] == commit && r.Data[fieldRepository] == repository.URL &&
 		r.Data[fieldPath] == repository.Path
 }
 
-// lastOf returns the last completely applied commit of a repository's branch or tag, or an empty string.
+// lastOf returns the last completely applied commit of the repository's branch or tag, or "".
 func (r *record) lastOf(repository *git.Repository) string {
 	if r.Data[fieldRepository] != repository.URL || r.Data[fieldRevision] != repository.Revision() {
 		return ""
@@ -120,7 +118,6 @@ func (r *record) lastOf(repository *git.Repository) string {
 	return r.Data[fieldCommit]
 }
 
-// inventory returns the objects of earlier commits.
 func (r *record) inventory() (Inventory, error) {
 	var i Inventory
 	var err error
@@ -133,7 +130,6 @@ func (r *record) inventory() (Inventory, error) {
 	return i, nil
 }
 
-// write updates the record if it differs.
 func (f *Follower) write(ctx context.Context, r *record, fields map[string]string) error {
 	before := maps.Clone(r.Data)
 	maps.Copy(r.Data, fields)
@@ -152,11 +148,10 @@ func (f *Follower) write(ctx context.Context, r *record, fields map[string]strin
 	return nil
 }
 
-// maxInventoryBytes limits the inventory and the added objects to less than the maximum size of a ConfigMap. 20,000
-// Kymas with UUIDs as names need 740 kB.
+// maxInventoryBytes is less than the maximum size of a ConfigMap.
 const maxInventoryBytes = 900 << 10
 
-// encodeInventory returns one line per kind, "Kind.group name name", sorted.
+// The inventory has one line for each kind, "Kind.group name name", sorted.
 func encodeInventory(keys []Key) (string, error) {
 	names := map[string][]string{}
 	for _, key := range keys {
@@ -176,8 +171,7 @@ func encodeInventory(keys []Key) (string, error) {
 	return text, nil
 }
 
-// decodeInventory parses an inventory. An invalid line is an error, because an incomplete inventory would leave objects
-// behind.
+// An incomplete inventory would leave objects behind, so an invalid line is an error.
 func decodeInventory(text string) ([]Key, error) {
 	var keys []Key
 	for line := range strings.Lines(text) {

@@ -17,17 +17,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Bundles are built from the manager's cache, which watches each kind separately, so one kind can be behind the others.
-// A commit is recorded as applied only after the cache contains all its objects.
+// The manager's cache watches each kind separately, so one kind can be behind the others. A commit is recorded as
+// applied only after the cache contains all its objects.
 
-// visibleWithin is the maximum time of one wait until the cache contains a commit. visiblePoll is the interval between
-// checks of the cache during the wait.
 const (
 	visibleWithin = 10 * time.Second
 	visiblePoll   = 100 * time.Millisecond
 )
 
-// lists returns an empty list of each kind that a commit can contain.
 func lists() map[schema.GroupKind]client.ObjectList {
 	lists := map[schema.GroupKind]client.ObjectList{
 		v1alpha1.GroupVersion.WithKind("RolloutPolicy").GroupKind():   &v1alpha1.RolloutPolicyList{},
@@ -42,7 +39,7 @@ func lists() map[schema.GroupKind]client.ObjectList {
 	return lists
 }
 
-// untilSeen waits until the cache contains the whole commit. It returns immediately if publishing is not held.
+// untilSeen waits until the cache contains the whole commit. It returns immediately if publishing is not stopped.
 func (f *Follower) untilSeen(ctx context.Context, s Survey) error {
 	if f.release == nil {
 		return nil
@@ -65,7 +62,6 @@ func (f *Follower) untilSeen(ctx context.Context, s Survey) error {
 	return nil
 }
 
-// cached reads the objects of all kinds in this commit and in earlier commits from the controllers' cache.
 func (f *Follower) cached(ctx context.Context, s Survey) (map[Key]metav1.Object, error) {
 	wanted := map[schema.GroupKind]bool{}
 	for _, keys := range [][]Key{s.Plan.Inventory, s.before.Keys} {
@@ -98,8 +94,7 @@ func (f *Follower) cached(ctx context.Context, s Survey) (map[Key]metav1.Object,
 	return cached, nil
 }
 
-// unseen returns the commit's objects whose cached copy is stale. It ignores objects that differ from the commit in the
-// API server.
+// unseen returns the commit's objects with an outdated copy in the cache.
 func unseen(s Survey, cached map[Key]metav1.Object) []Key {
 	settled, has := map[Key]bool{}, map[Key]bool{}
 	for _, key := range s.Plan.differing() {

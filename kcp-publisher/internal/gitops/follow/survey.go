@@ -21,13 +21,12 @@ type Survey struct {
 	// Left contains the names of the commit's objects that are not applied.
 	Left []string
 
-	record *record
-	before Inventory
-	// allowed is true if an operator allowed the commit to delete any objects.
+	record  *record
+	before  Inventory
 	allowed bool
 }
 
-// Survey reads the control plane and makes no changes. The error is the reason why the commit would be refused.
+// Survey reads the control plane and changes nothing. The error is the reason why the commit would be refused.
 func (f *Follower) Survey(ctx context.Context, commit string, objects source.Objects) (Survey, error) {
 	wanted, left, err := Wanted(objects.Written, f.Namespace)
 	if err != nil {
@@ -52,8 +51,7 @@ func (f *Follower) Survey(ctx context.Context, commit string, objects source.Obj
 	return s, nil
 }
 
-// live reads all objects of the kinds in the commit and the inventory. A kind that the API server does not serve has no
-// objects. If the commit contains such an object, the dry run reports the error.
+// A kind that the API server does not serve has no objects. The dry run reports the missing kind.
 func (f *Follower) live(
 	ctx context.Context, wanted []source.Written, inventory []Key,
 ) (map[Key]*unstructured.Unstructured, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Watch makes the follower detect changes that other clients make to a commit's objects. kinds must only contain kinds
-// that the controllers already watch with this cache. Call Watch before the cache starts.
+// Watch makes the follower detect other clients' changes of a commit's objects. kinds must be kinds that the
+// controllers already watch. Call Watch before the cache starts.
 func (f *Follower) Watch(ctx context.Context, objects cache.Cache, kinds ...client.Object) error {
 	for _, kind := range kinds {
 		informer, err := objects.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
@@ -43,14 +43,14 @@ func (f *Follower) Watch(ctx context.Context, objects cache.Cache, kinds ...clie
 	return nil
 }
 
-// isEdit reports whether a client other than the follower changed more than the status of a commit's object.
+// isEdit reports whether another client changed more than the status of a commit's object.
 func isEdit(before, after client.Object) bool {
 	if before.GetAnnotations()[v1beta2.AnnotationGitCommit] == "" {
 		return false
 	}
 	was, is := before.GetAnnotations(), after.GetAnnotations()
 	if digest := is[v1beta2.AnnotationGitDigest]; digest != "" && digest != was[v1beta2.AnnotationGitDigest] {
-		return false // the follower itself made this change
+		return false // the follower made this change
 	}
 	return before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) ||
 		!maps.Equal(was, is)

@@ -15,11 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// concurrency limits the objects that are applied at once.
 const concurrency = 8
 
-// applyAll applies objects, one kind after the other. For an existing object, it first takes over the fields of other
-// owners in the spec. The error contains the file and line of each object that the API server refuses.
+// applyAll applies objects, one kind after the other. The error contains the file and line of each refused object.
 func (f *Follower) applyAll(
 	ctx context.Context, objects []source.Written, live map[Key]*unstructured.Unstructured,
 	options ...client.ApplyOption,
@@ -34,7 +32,7 @@ func (f *Follower) applyAll(
 			w := objects[start]
 			problem := &problems[start]
 			group.Go(func() error {
-				object := w.Object.DeepCopy() // a copy, because Apply overwrites it with the response
+				object := w.Object.DeepCopy() // Apply overwrites the object with the response
 				err := f.mayWrite()
 				if err == nil {
 					err = f.reclaim(ctx, live[KeyOf(object)])
@@ -48,7 +46,7 @@ func (f *Follower) applyAll(
 				return nil
 			})
 		}
-		_ = group.Wait() // always nil, because the variable problems contains the errors, in the order of the objects
+		_ = group.Wait() // problems contains the errors
 	}
 	var errs []error
 	for _, problem := range problems {
@@ -62,8 +60,7 @@ func (f *Follower) applyAll(
 	return errors.Join(errs...)
 }
 
-// mayWrite returns an error if this process has lost its lease, for example because it was suspended. The new leader
-// completes the step.
+// mayWrite returns an error if this process has lost its lease.
 func (f *Follower) mayWrite() error {
 	if f.MayWrite == nil {
 		return nil
@@ -71,7 +68,6 @@ func (f *Follower) mayWrite() error {
 	return f.MayWrite()
 }
 
-// prune deletes the objects that only earlier commits contained.
 func (f *Follower) prune(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
 	var problems []error
 	for _, key := range keys {
@@ -88,7 +84,7 @@ func (f *Follower) prune(ctx context.Context, keys []Key, live map[Key]*unstruct
 	return errors.Join(problems...)
 }
 
-// disown removes the commit's annotations from objects that stay but no longer belong to the repository.
+// Disowned objects stay, but do not belong to the repository.
 func (f *Follower) disown(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null,%q:null}}}`,
 		v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest))

@@ -12,9 +12,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
-// Descends reports whether a commit is a descendant of ancestor. It fetches the commits since the ancestor, without
-// their files if the server supports filters. The hash of a commit covers its parents, so a server cannot add or hide a
-// parent. If the server does not send all commits down to the ancestor, the result is false.
+// Descends reports whether a commit is a descendant of ancestor. It fetches the commits since the ancestor. If the
+// server does not send all of them, the result is false.
 func (r *Repository) Descends(ctx context.Context, commit *Commit, ancestor string) (bool, error) {
 	defer r.finished()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
@@ -35,19 +34,18 @@ func (r *Repository) Descends(ctx context.Context, commit *Commit, ancestor stri
 	return reaches(objects, plumbing.NewHash(commit.Hash), from)
 }
 
-// fetchSince fetches the objects of a commit that an earlier commit does not contain.
 func (r *Repository) fetchSince(ctx context.Context, head, from plumbing.Hash) (storer.EncodedObjectStorer, error) {
 	advertised, session, refs, err := r.advertised(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = session.Close() }() // closing cannot lose data that was read
+	defer func() { _ = session.Close() }() // closing a read-only session cannot lose data
 	if advertised != head {
 		return nil, errors.New("the branch changed while it was read")
 	}
 	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	request.Wants, request.Haves = []plumbing.Hash{head}, []plumbing.Hash{from}
-	// A thin pack refers to objects of the older commit, which are not stored locally.
+	// A thin pack refers to objects that are not stored locally.
 	request.Capabilities.Delete(capability.ThinPack)
 	if refs.Capabilities.Supports(capability.Filter) {
 		request.Filter = packp.FilterTreeDepth(0)
@@ -63,7 +61,6 @@ func (r *Repository) fetchSince(ctx context.Context, head, from plumbing.Hash) (
 	return unpacked(unframed(request.Capabilities, response))
 }
 
-// reaches reports whether the parents of a commit lead to an ancestor. A path ends at a missing parent.
 func reaches(objects storer.EncodedObjectStorer, head, ancestor plumbing.Hash) (bool, error) {
 	seen, next := map[plumbing.Hash]bool{head: true}, []plumbing.Hash{head}
 	for len(next) > 0 {

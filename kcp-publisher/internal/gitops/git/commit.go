@@ -30,22 +30,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/bounded"
 )
 
-// Commit is one commit with the files below the path.
+// Commit is one commit with the files below the repository's Path.
 type Commit struct {
-	// Head is the hash that the branch or tag points to. For an annotated tag, it is the hash of the tag object.
+	// Head is the hash that the branch or tag points to, which can be an annotated tag.
 	Head string
 	Hash string
-	// Branch is the branch whose newest commit this is, empty for a tag.
+	// Branch is the branch of the commit, or empty for a tag.
 	Branch string
 	// Author is "Name <address>".
 	Author  string
 	Message string
 	Time    time.Time
-	// Files are the files below the path.
+	// Files are the files below the repository's Path.
 	Files fs.FS
-	// Ignored lists hidden symbolic links and submodules, which are not read, with the reason.
+	// Ignored lists ignored hidden links and submodules, with the reason.
 	Ignored []string
-	// SignedBy identifies the signing key, empty if no signature is required.
+	// SignedBy identifies the signing key, or is empty if no signature is required.
 	SignedBy string
 
 	commit  *object.Commit
@@ -69,7 +69,6 @@ func (r *Repository) Commit(ctx context.Context) (*Commit, error) {
 	return commit, nil
 }
 
-// advertised reads the references and returns the hash that the options select.
 func (r *Repository) advertised(
 	ctx context.Context,
 ) (plumbing.Hash, transport.UploadPackSession, *packp.AdvRefs, error) {
@@ -107,7 +106,6 @@ func (r *Repository) selected(refs *packp.AdvRefs) (plumbing.Hash, error) {
 	return hash, nil
 }
 
-// branch returns the name of the branch that the options select, empty for a tag.
 func (r *Repository) branch(refs *packp.AdvRefs) string {
 	if r.Branch != "" || r.Tag != "" {
 		return r.Branch
@@ -120,7 +118,7 @@ func (r *Repository) branch(refs *packp.AdvRefs) string {
 	return ""
 }
 
-// fetch returns the objects of the newest commit. It fetches no history if the server supports shallow fetches.
+// fetch fetches no history if the server supports shallow fetches.
 func (r *Repository) fetch(
 	ctx context.Context,
 ) (head plumbing.Hash, branch string, objects storer.EncodedObjectStorer, err error) {
@@ -128,7 +126,7 @@ func (r *Repository) fetch(
 	if err != nil {
 		return head, "", nil, err
 	}
-	defer func() { _ = session.Close() }() // closing cannot lose data that was read
+	defer func() { _ = session.Close() }() // closing a read-only session cannot lose data
 	branch = r.branch(refs)
 	if r.isLocal() {
 		objects, err = local{}.Load(r.endpoint)
@@ -136,7 +134,7 @@ func (r *Repository) fetch(
 	}
 	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	request.Wants = []plumbing.Hash{head}
-	request.Capabilities.Delete(capability.ThinPack) // a thin pack would refer to objects that are not stored locally
+	request.Capabilities.Delete(capability.ThinPack) // a thin pack refers to objects that are not stored locally
 	if refs.Capabilities.Supports(capability.Shallow) {
 		request.Depth = packp.DepthCommits(1)
 		if err := request.Capabilities.Set(capability.Shallow); err != nil {
@@ -152,7 +150,7 @@ func (r *Repository) fetch(
 	return head, branch, objects, err
 }
 
-// unpacked returns the objects of a pack. It checks the size of all objects before it stores any.
+// unpacked checks the size of all objects before it stores any.
 func unpacked(from io.Reader) (storer.EncodedObjectStorer, error) {
 	var pack bytes.Buffer
 	if _, err := io.Copy(&pack, bounded.NewReader(from, maxPackBytes, errTooLarge)); err != nil {
@@ -165,7 +163,6 @@ func unpacked(from io.Reader) (storer.EncodedObjectStorer, error) {
 	return objects, packfile.UpdateObjectStorage(objects, &pack)
 }
 
-// unframed separates a pack from the server's progress messages.
 func unframed(capabilities *capability.List, from io.Reader) io.Reader {
 	switch {
 	case capabilities.Supports(capability.Sideband64k):
@@ -206,7 +203,6 @@ func (r *Repository) read(head plumbing.Hash, objects storer.EncodedObjectStorer
 	return commit, nil
 }
 
-// commitOf returns a commit, or the commit of an annotated tag.
 func commitOf(head plumbing.Hash, objects storer.EncodedObjectStorer) (*object.Commit, error) {
 	tag, err := object.GetTag(objects, head)
 	if err == nil {
@@ -215,7 +211,6 @@ func commitOf(head plumbing.Hash, objects storer.EncodedObjectStorer) (*object.C
 	return object.GetCommit(objects, head)
 }
 
-// collector copies a tree into a file system.
 type collector struct {
 	objects storer.EncodedObjectStorer
 	into    billy.Filesystem
@@ -269,8 +264,7 @@ func (c *collector) folder(tree *object.Tree, name string, depth int) error {
 	return nil
 }
 
-// unread returns an error for a link or submodule, because it can replace files of an earlier commit, which would then
-// look removed. Only entries with hidden names or in hidden folders are ignored.
+// A link or submodule can replace files of an earlier commit, which would then look deleted.
 func (c *collector) unread(at, what string) error {
 	isHidden := func(name string) bool { return len(name) > 1 && name[0] == '.' }
 	inHidden := slices.ContainsFunc(strings.Split(path.Dir(at), "/"), isHidden)

@@ -20,9 +20,9 @@ import (
 // Credentials authenticate to a repository. They are never printed.
 type Credentials struct {
 	username, password, bearerToken string
-	// ca contains trusted CA certificates for HTTPS, in PEM, in addition to the system's certificates.
+	// ca contains additional CA certificates for HTTPS, in PEM.
 	ca []byte
-	// identity is an SSH private key, in PEM or OpenSSH format. knownHosts is the path of the file with host keys.
+	// identity is an SSH private key. knownHosts is the path of the file with host keys.
 	identity   []byte
 	knownHosts string
 }
@@ -30,8 +30,8 @@ type Credentials struct {
 // maxCredentialBytes limits the size of each file.
 const maxCredentialBytes = 1 << 20
 
-// ReadCredentials reads a folder with the files of a Flux GitRepository Secret. For HTTPS: username and password, or
-// bearerToken, and ca.crt. For SSH: identity, known_hosts, and password if the key has one.
+// ReadCredentials reads a folder with the files of a Flux GitRepository Secret. The files for HTTPS are username and
+// password, or bearerToken, and ca.crt. The files for SSH are identity, known_hosts and password.
 //
 // Source: Flux, GitRepository v1, "Secret reference".
 func ReadCredentials(dir string) (Credentials, error) {
@@ -73,7 +73,7 @@ func readBounded(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// secret reports whether the credentials must not be sent in clear text.
+// secret reports whether the credentials require an encrypted connection.
 func (c Credentials) secret() bool { return c.password != "" || c.bearerToken != "" }
 
 func (c Credentials) http() transport.AuthMethod {
@@ -83,7 +83,7 @@ func (c Credentials) http() transport.AuthMethod {
 	case c.password != "":
 		username := c.username
 		if username == "" {
-			username = "git" // with a token as the password, Git hosts accept any name, but not an empty one
+			username = "git" // with a token as the password, Git hosts accept any name except an empty one
 		}
 		return &githttp.BasicAuth{Username: username, Password: c.password}
 	}
@@ -106,8 +106,7 @@ func (c Credentials) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// ssh returns the authentication for an SSH server. It requires the server's key in known_hosts, because otherwise an
-// attacker on the network could replace the repository.
+// Without the server's key in known_hosts, an attacker on the network could replace the repository.
 func (c Credentials) ssh(endpoint *transport.Endpoint) (transport.AuthMethod, error) {
 	if c.identity == nil || c.knownHosts == "" {
 		return nil, errors.New("SSH requires the credential files identity and known_hosts")

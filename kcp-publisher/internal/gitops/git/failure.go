@@ -16,15 +16,15 @@ type Cause int
 
 // Causes of failed requests.
 const (
-	// Unreachable covers all other causes: no response, an unknown repository, branch or tag, or too much data.
+	// Unreachable covers all other causes.
 	Unreachable Cause = iota
-	// CredentialsRefused: the server rejects the credentials.
+	// CredentialsRefused means that the server rejects the credentials.
 	CredentialsRefused
-	// HostKeyRefused: known_hosts does not contain the key of the SSH server.
+	// HostKeyRefused means that known_hosts does not contain the key of the SSH server.
 	HostKeyRefused
 )
 
-// FetchError is the error of a request to a repository. All other errors concern a fetched commit.
+// FetchError is the error of a request to a repository.
 type FetchError struct {
 	Cause Cause
 	err   error
@@ -34,7 +34,7 @@ func (e *FetchError) Error() string { return e.err.Error() }
 
 func (e *FetchError) Unwrap() error { return e.err }
 
-// hostKeyError reports that known_hosts does not contain the key of an SSH server.
+// hostKeyError means that known_hosts does not contain the key of an SSH server.
 type hostKeyError struct {
 	file        string
 	host        string
@@ -58,7 +58,6 @@ func (e *hostKeyError) Error() string {
 
 func (e *hostKeyError) Unwrap() error { return e.err }
 
-// fetchError adds the cause to an error.
 func (r *Repository) fetchError(what string, err error) error {
 	failure := &FetchError{err: err}
 	var hostKey *hostKeyError
@@ -73,8 +72,7 @@ func (r *Repository) fetchError(what string, err error) error {
 			"get the key from the server's operators, and add it to known_hosts", r.Credentials.knownHosts,
 			r.endpoint.Host, strings.Join(algorithms.RequestedAlgorithms, ", "))
 	case errors.As(err, &references):
-		// Do not show the original error, which contains data from the server. It is also the error of an SSH
-		// connection that was cut off at the size limit.
+		// The original error contains data from the server.
 		failure.err = fmt.Errorf("%s: the references are invalid or larger than %d MiB", references.Msg,
 			maxPackBytes>>20)
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed),

@@ -8,14 +8,13 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 )
 
-// Limits on the data of a repository. A source of 10,000 Kymas and 1,000 ModuleTemplates is about 30 MiB unpacked.
 const (
-	// maxPackBytes limits the transferred bytes of references and objects.
+	// maxPackBytes limits the transferred bytes.
 	maxPackBytes = 64 << 20
-	// maxInflatedBytes and maxObjects limit the unpacked blobs, trees and commits together.
+	// maxInflatedBytes and maxObjects limit the unpacked blobs, trees and commits.
 	maxInflatedBytes = 256 << 20
 	maxObjects       = 500_000
-	// maxFiles, maxFileBytes and maxFilesBytes limit the files below the path, and maxDepth the depth of folders.
+	// maxFiles, maxFileBytes, maxFilesBytes and maxDepth limit the files below the path.
 	maxFiles      = 20_000
 	maxFileBytes  = 32 << 20
 	maxFilesBytes = 128 << 20
@@ -25,8 +24,7 @@ const (
 var errTooLarge = fmt.Errorf("the repository sends more than %d MiB: keep the fleet's files in a separate repository",
 	maxPackBytes>>20)
 
-// measure inflates a pack without storing its objects, and refuses a pack with too many or too large objects. For a
-// delta it counts the size that the delta declares: applying a delta with a wrong size fails.
+// measure refuses a pack with too many or too large objects before it is stored.
 func measure(pack []byte) error {
 	scanner := packfile.NewScanner(bytes.NewReader(pack))
 	_, count, err := scanner.Header()
@@ -57,8 +55,7 @@ func measure(pack []byte) error {
 	return nil
 }
 
-// counter counts the written bytes of all objects. It stores the first 20 bytes of an object, which contain the sizes
-// of a delta.
+// counter counts the bytes of all objects. It keeps the start of an object, which contains the sizes of a delta.
 type counter struct {
 	bytes, limit int64
 	start        []byte
@@ -79,8 +76,6 @@ func (c *counter) add(n int64) error {
 	return nil
 }
 
-// targetSize returns the second of the two sizes at the start of a delta.
-//
 // Source: git, Documentation/gitformat-pack.txt, "Deltified representation".
 func targetSize(delta []byte) int64 {
 	var size int64

@@ -25,24 +25,23 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// Change is the difference between a new commit and its parent.
+// Change contains the changed files of a new commit.
 type Change struct {
 	// Files are the new contents of existing files, by path below the repository's Path.
 	Files                map[string][]byte
 	Name, Email, Message string
 	Time                 time.Time
-	// Key signs the commit, nil for no signature.
+	// Key signs the commit. Nil creates an unsigned commit.
 	Key *SigningKey
 }
 
-// ErrMoved is the error for a branch that changed since the commit was read.
+// ErrMoved means that the branch changed since the commit was read.
 var ErrMoved = errors.New("the branch changed since it was read: run the command again")
 
-// ErrExists is the error for a new branch that exists.
+// ErrExists means that the new branch already exists.
 var ErrExists = errors.New("already exists: choose another name")
 
-// Push commits the change on top of base and returns the hash. branch is either the branch of base, which must still
-// point to base, or a new branch.
+// Push commits the change on top of base and returns the hash. branch is either the branch of base or a new branch.
 func (r *Repository) Push(ctx context.Context, base *Commit, change Change, branch string) (string, error) {
 	defer r.finished()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
@@ -94,7 +93,7 @@ func (r *Repository) Preview(base *Commit, change Change) (string, error) {
 	return commit.String() + "\n" + patch.String(), nil
 }
 
-// compose returns the new commit. It stores the commit and its new blobs and trees in the storage made.
+// compose stores the commit and its new blobs and trees in made.
 func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) (*object.Commit, error) {
 	tree, err := object.GetTree(base.objects, base.commit.TreeHash)
 	if err != nil {
@@ -170,7 +169,7 @@ func stored(made *memory.Storage, o object.Object) (plumbing.Hash, error) {
 	return made.SetEncodedObject(encoded)
 }
 
-// both combines the new objects with the objects of the base commit. New objects take precedence.
+// both combines the new objects with the objects of the base commit.
 type both struct {
 	*memory.Storage
 	base storer.EncodedObjectStorer
@@ -213,8 +212,7 @@ func (r *Repository) keep(made *memory.Storage, command *packp.Command) error {
 	return repository.Storer.CheckAndSetReference(plumbing.NewHashReference(command.Name, command.New), before)
 }
 
-// notCheckedOut returns an error, as git does, if the branch is checked out in a working tree and
-// receive.denyCurrentBranch does not allow the push.
+// Like git, notCheckedOut refuses to push to a branch that is checked out in a working tree.
 func notCheckedOut(repository *gogit.Repository, branch plumbing.ReferenceName) error {
 	config, err := repository.Config()
 	if err != nil {
@@ -231,7 +229,6 @@ func notCheckedOut(repository *gogit.Repository, branch plumbing.ReferenceName) 
 	return nil
 }
 
-// moved returns the error for a branch that does not point to the expected commit.
 func moved(command *packp.Command) error {
 	if command.Old == plumbing.ZeroHash {
 		return fmt.Errorf("branch %s %w", command.Name.Short(), ErrExists)
@@ -239,7 +236,6 @@ func moved(command *packp.Command) error {
 	return ErrMoved
 }
 
-// send pushes the commit to a server, which compares the branch with its expected commit.
 func (r *Repository) send(ctx context.Context, made *memory.Storage, command *packp.Command) error {
 	session, err := opened(ctx, func() (transport.ReceivePackSession, error) {
 		return r.client.NewReceivePackSession(r.endpoint, r.auth)
@@ -247,7 +243,7 @@ func (r *Repository) send(ctx context.Context, made *memory.Storage, command *pa
 	if err != nil {
 		return err
 	}
-	defer func() { _ = session.Close() }() // a failed close is harmless, because the server reports the result
+	defer func() { _ = session.Close() }() // the server has already reported the result
 	refs, err := session.AdvertisedReferencesContext(ctx)
 	if err != nil {
 		return err

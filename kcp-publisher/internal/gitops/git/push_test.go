@@ -25,7 +25,6 @@ var change = Change{
 	Time: noon,
 }
 
-// bare copies a repository to a folder without a working tree.
 func (w *work) bare() string {
 	w.t.Helper()
 	dir := w.t.TempDir()
@@ -103,7 +102,7 @@ func TestCheckedOutBranchIsNotMoved(t *testing.T) {
 	}
 }
 
-// sshSigner signs commits as `git commit -S` with gpg.format=ssh does.
+// sshSigner signs commits like `git commit -S` with gpg.format=ssh.
 type sshSigner struct {
 	key       ssh.Signer
 	namespace string
@@ -118,7 +117,7 @@ func (s sshSigner) Sign(message io.Reader) ([]byte, error) {
 	return []byte(signature), err
 }
 
-// TestGitVerifiesOurSignature verifies a commit that Push signed with git and ssh-keygen.
+// git and ssh-keygen verify a commit that Push signed.
 func TestGitVerifiesOurSignature(t *testing.T) {
 	for _, program := range []string{"git", "ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -215,7 +214,7 @@ func TestOnlySignedCommitsAreRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		signers string
 		sign    func(*gogit.CommitOptions)
-		want    string // part of the error, empty if the commit is accepted
+		want    string // part of the error, or empty if the commit is accepted
 	}{
 		"commit signed by an allowed SSH key": {
 			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "git"} }, "",

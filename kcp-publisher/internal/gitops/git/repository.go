@@ -1,7 +1,6 @@
-// Package git reads the files of one commit from a Git repository, and writes one commit back. Its input is a
-// repository's address, branch and credentials. Its output is the commit's hash, author, time and files, all in memory.
-// It does not run the git program, so hooks, filters and the configuration of the machine cannot change the result. It
-// limits the size, count and time of all data before it uses the data, and never exposes a file outside of the path.
+// Package git reads the files of one commit from a Git repository, and pushes one commit. It works in memory and does
+// not run the git program, so hooks and the configuration of the machine have no effect. It limits the size and count
+// of all data, and the time of all requests.
 package git
 
 import (
@@ -28,17 +27,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/bounded"
 )
 
-// Options select a folder of one commit.
+// Options select a repository, a commit and a folder.
 type Options struct {
 	// URL is https://…, http://…, ssh://…, user@host:path, file://… or a path on this machine. It must not contain a
 	// password.
 	URL string
-	// Branch or Tag selects the commit; at most one can be set. If both are empty, the repository's HEAD is used.
+	// Branch or Tag selects the commit. If both are empty, the repository's HEAD is used.
 	Branch, Tag string
-	// Path is the folder to read, with slashes as separators. If it is empty, the whole repository is read.
+	// Path is the folder to read, with slashes as separators. An empty Path reads the whole repository.
 	Path        string
 	Credentials Credentials
-	// Signers are the accepted signers. The commit must have a signature of one of them, unless Signers is nil.
+	// Signers are the accepted signers of the commit. Nil accepts unsigned commits.
 	Signers *Signers
 }
 
@@ -48,12 +47,11 @@ type Repository struct {
 	endpoint *transport.Endpoint
 	client   transport.Transport
 	auth     transport.AuthMethod
-	// closeIdle closes idle connections. It is nil if the protocol has none.
+	// closeIdle closes idle connections, or is nil.
 	closeIdle func()
 }
 
-// dialTimeout limits connecting, operationTimeout a whole read, fetch or push, and idleTimeout how long a connection
-// stays open between two requests of one operation.
+// operationTimeout limits a whole read, fetch or push. idleTimeout limits how long an unused connection stays open.
 const (
 	dialTimeout      = 30 * time.Second
 	operationTimeout = 5 * time.Minute
@@ -138,7 +136,7 @@ func Is(address string) bool {
 	return scp && strings.Contains(host, "@") && !strings.Contains(host, "/")
 }
 
-// Revision returns the name of the branch or tag for messages.
+// Revision returns the name of the branch or tag.
 func (r *Repository) Revision() string {
 	switch {
 	case r.Branch != "":
@@ -156,15 +154,14 @@ func (r *Repository) At(branch, tag string) *Repository {
 	return &other
 }
 
-// finished closes idle connections at the end of an operation. The follower opens the repository for each poll, because
-// credentials may have changed, so idle connections would accumulate until they time out.
+// The follower opens the repository for each poll, so idle connections would accumulate.
 func (r *Repository) finished() {
 	if r.closeIdle != nil {
 		r.closeIdle()
 	}
 }
 
-// Head returns the hash of the newest commit without fetching it. For an annotated tag, it may be the tag's hash.
+// Head returns the hash of the newest commit or annotated tag without fetching it.
 func (r *Repository) Head(ctx context.Context) (string, error) {
 	defer r.finished()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
@@ -173,7 +170,7 @@ func (r *Repository) Head(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", r.fetchError("read the references of", err)
 	}
-	_ = session.Close() // closing a session that only reads cannot lose data
+	_ = session.Close() // closing a read-only session cannot lose data
 	return hash.String(), nil
 }
 
@@ -181,7 +178,6 @@ func (r *Repository) failed(what string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, r.URL, err)
 }
 
-// local opens bare and other repositories on this machine.
 type local struct{}
 
 func (local) Load(endpoint *transport.Endpoint) (storer.Storer, error) {

@@ -25,7 +25,6 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// work is a Git repository with a working tree, like a developer's clone.
 type work struct {
 	t    *testing.T
 	dir  string
@@ -50,7 +49,7 @@ func (w *work) must(err error) {
 	}
 }
 
-// commit commits files and returns the hash of the commit. An empty content deletes the file.
+// An empty content deletes the file.
 func (w *work) commit(files map[string]string, options ...func(*gogit.CommitOptions)) string {
 	w.t.Helper()
 	tree, err := w.repo.Worktree()
@@ -103,7 +102,6 @@ func names(t *testing.T, files fs.FS) string {
 	return strings.Join(all, " ")
 }
 
-// served serves a repository with `git http-backend` to clients with the password.
 func served(t *testing.T, dir, password string) string {
 	t.Helper()
 	program, err := exec.LookPath("git")
@@ -320,7 +318,6 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 	}
 }
 
-// pack returns a Git pack with one blob.
 func pack(t *testing.T, content []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer

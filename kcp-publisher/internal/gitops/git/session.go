@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/bounded"
 )
 
-// sshScheme is the scheme of a proxy URL that selects boundedDialer. go-git has no other hook into SSH connections.
+// sshScheme selects boundedDialer in a proxy URL. go-git has no other hook into SSH connections.
 const sshScheme = "kyma-pull-bounded"
 
 func init() {
@@ -22,16 +22,13 @@ func init() {
 	})
 }
 
-// boundedDialer opens connections from which at most maxPackBytes can be read. It uses the proxies of the environment,
-// as go-git does.
+// boundedDialer limits the bytes that can be read from a connection to maxPackBytes.
 type boundedDialer struct{}
 
-// Dial implements proxy.Dialer.
 func (d boundedDialer) Dial(network, address string) (net.Conn, error) {
 	return d.DialContext(context.Background(), network, address)
 }
 
-// DialContext implements proxy.ContextDialer.
 func (boundedDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := proxy.Dial(ctx, network, address)
 	if err != nil {
@@ -40,7 +37,6 @@ func (boundedDialer) DialContext(ctx context.Context, network, address string) (
 	return boundedConn{Conn: conn, from: bounded.NewReader(conn, maxPackBytes, errTooLarge)}, nil
 }
 
-// boundedConn reads from a bounded reader.
 type boundedConn struct {
 	net.Conn
 	from io.Reader
@@ -48,8 +44,7 @@ type boundedConn struct {
 
 func (c boundedConn) Read(p []byte) (int, error) { return c.from.Read(p) }
 
-// opened opens a session, and returns an error if the context ends first. go-git itself waits forever for an SSH server
-// that accepts a connection but does not respond.
+// opened returns an error if the context ends first. go-git waits forever for an SSH server that does not respond.
 func opened[S io.Closer](ctx context.Context, open func() (S, error)) (S, error) {
 	type answer struct {
 		session S

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// SigningKey signs commits as `git commit -S` with gpg.format=ssh does.
+// SigningKey signs commits like `git commit -S` with gpg.format=ssh.
 type SigningKey struct{ signer ssh.Signer }
 
-// ReadSigningKey reads an SSH private key without a passphrase, in PEM or OpenSSH format.
+// ReadSigningKey reads an SSH private key without a passphrase.
 func ReadSigningKey(name string) (*SigningKey, error) {
 	data, err := readBounded(name)
 	if err != nil {

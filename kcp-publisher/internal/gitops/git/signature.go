@@ -17,14 +17,13 @@ import (
 
 // Signers are the accepted signers of commits.
 type Signers struct {
-	// openPGP is an armored key ring. It is empty if no OpenPGP keys are accepted.
+	// openPGP is an armored key ring, or empty.
 	openPGP string
 	// ssh maps fingerprints of public keys to their principals.
 	ssh map[string]string
 }
 
-// ReadSigners reads an armored OpenPGP key ring, or a file in the format ALLOWED SIGNERS of ssh-keygen(1). The only
-// supported option is namespaces="git".
+// ReadSigners reads an armored OpenPGP key ring, or a file in the format ALLOWED SIGNERS of ssh-keygen(1).
 func ReadSigners(name string) (*Signers, error) {
 	data, err := readBounded(name)
 	if err != nil {
@@ -57,7 +56,6 @@ func ReadSigners(name string) (*Signers, error) {
 	return signers, nil
 }
 
-// verify checks the signature of a commit and returns its signer.
 func (s *Signers) verify(commit *object.Commit) (string, error) {
 	switch {
 	case commit.PGPSignature == "":
@@ -80,7 +78,6 @@ func (s *Signers) verify(commit *object.Commit) (string, error) {
 	return principal, nil
 }
 
-// signedBytes returns the bytes that a signature of the commit covers.
 func signedBytes(commit *object.Commit) ([]byte, error) {
 	encoded := &plumbing.MemoryObject{}
 	if err := commit.EncodeWithoutSignature(encoded); err != nil {
@@ -98,8 +95,7 @@ const (
 	sshNamespace = "git"
 )
 
-// sshSignature is the content of an armored SSH signature after the magic bytes SSHSIG. sshSigned is the data that the
-// signature covers, also after the magic bytes.
+// sshSignature is the content of an armored SSH signature after the magic bytes SSHSIG.
 //
 // Source: OpenSSH, PROTOCOL.sshsig.
 type sshSignature struct {

@@ -21,7 +21,6 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// sshServer serves repositories with git's own programs to clients with the allowed key, as sshd with git-shell does.
 func sshServer(t *testing.T, host ssh.Signer, allowed ssh.PublicKey) net.Addr {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -83,7 +82,6 @@ func serveSSH(ctx context.Context, conn net.Conn, config *ssh.ServerConfig) {
 	}
 }
 
-// sshCredentials writes credentials for clients that trust the host key.
 func sshCredentials(t *testing.T, address net.Addr, host ssh.PublicKey, identity ed25519.PrivateKey) Credentials {
 	t.Helper()
 	block, err := ssh.MarshalPrivateKey(identity, "")
@@ -169,7 +167,6 @@ func TestSSHRepositoryIsReadAndPushedWithKeysFromFiles(t *testing.T) {
 	}
 }
 
-// TestSSHServerCannotSendReferencesWithoutEnd reads the references of a server that sends references without end.
 func TestSSHServerCannotSendReferencesWithoutEnd(t *testing.T) {
 	host := newSSHKey(t)
 	_, identity, err := ed25519.GenerateKey(rand.Reader)
@@ -234,7 +231,6 @@ func sendReferences(conn net.Conn, config *ssh.ServerConfig) (bytes int64) {
 	return bytes
 }
 
-// ecdsaKey returns a host key of a different type than the server's key.
 func ecdsaKey(t *testing.T) ssh.PublicKey {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,6 +1,5 @@
-// Package promote writes a promotion into the file of a ModuleReleaseMeta. It takes the file and two channels, and
-// returns the file with one changed version. All other bytes stay the same, including comments, order and notation. It
-// is pure.
+// Package promote edits the version of a channel in the file of a ModuleReleaseMeta. All other bytes stay the same,
+// including comments.
 package promote
 
 import (
@@ -18,10 +17,10 @@ import (
 // Promotion copies the version of one channel to another.
 type Promotion struct {
 	Module string `json:"module"`
-	// Source is the channel whose version is promoted. Channel is the channel that receives the version.
+	// Source is the channel to copy from. Channel is the channel to change.
 	Source  string `json:"source"`
 	Channel string `json:"channel"`
-	// From is the previous version of Channel, empty for a new channel. To is the promoted version.
+	// From is the previous version of Channel, or empty for a new channel. To is the new version.
 	From string `json:"from,omitempty"`
 	To   string `json:"to"`
 }
@@ -37,12 +36,11 @@ func (p Promotion) Message(author string) string {
 		p.Module, p.To, p.Channel, p.Module, p.Channel, had, p.To, p.Source, author)
 }
 
-// ErrNothing is the error of a promotion to a channel that already has the version.
+// ErrNothing means that the channel already has the version.
 var ErrNothing = errors.New("there is nothing to promote")
 
-// Edit sets the version of a module's channel to the version of the channel source, and returns the edited file. The
-// module's ModuleReleaseMeta is the YAML document that begins at the given line of the file. If the channel does not
-// exist, Edit adds it if create is set and otherwise returns an error.
+// Edit sets the version of a module's channel to the version of the channel source, and returns the edited file. line
+// is the first line of the ModuleReleaseMeta. A missing channel is an error unless create is set.
 func Edit(file []byte, line int, module, source, channel string, create bool) ([]byte, Promotion, error) {
 	p := Promotion{Module: module, Source: source, Channel: channel}
 	if source == channel {
@@ -89,7 +87,6 @@ func Edit(file []byte, line int, module, source, channel string, create bool) ([
 	return edited, p, check(file, edited, line, p)
 }
 
-// field returns the value of a mapping's key, nil for none.
 func field(mapping *yaml.Node, key string) *yaml.Node {
 	if mapping == nil || mapping.Kind != yaml.MappingNode {
 		return nil
@@ -120,7 +117,6 @@ func item(channels *yaml.Node, channel string) *yaml.Node {
 	return nil
 }
 
-// editor contains the lines of a file with their line endings.
 type editor struct{ lines []string }
 
 func (e *editor) replace(version *yaml.Node, p *Promotion) error {
@@ -138,7 +134,7 @@ func (e *editor) replace(version *yaml.Node, p *Promotion) error {
 	return e.put(version, version.Line-1, p.To)
 }
 
-// put replaces the value of a scalar and keeps its quotes. line is counted from 0.
+// put replaces the value of a scalar and keeps its quotes. The first line is 0.
 func (e *editor) put(scalar *yaml.Node, line int, value string) error {
 	quote := ""
 	switch scalar.Style &^ yaml.TaggedStyle {
@@ -160,7 +156,7 @@ func (e *editor) put(scalar *yaml.Node, line int, value string) error {
 	return nil
 }
 
-// add appends a channel, in the notation of the channel from which its version is promoted.
+// add uses the notation of the source channel.
 func (e *editor) add(channels, from *yaml.Node, channel string) error {
 	if channels.Style&yaml.FlowStyle != 0 {
 		return errByHand
@@ -179,8 +175,7 @@ func (e *editor) add(channels, from *yaml.Node, channel string) error {
 	return nil
 }
 
-// lastLine returns the number of the last line of a value, counted from 1. It assumes that the value contains no
-// multi-line text.
+// lastLine counts from 1. It does not support multi-line text.
 func lastLine(n *yaml.Node) int {
 	last := n.Line
 	for _, c := range n.Content {
@@ -189,7 +184,7 @@ func lastLine(n *yaml.Node) int {
 	return last
 }
 
-// hasOtherLineBreaks reports whether the YAML parser counts more lines than the editor, which splits at line feeds.
+// hasOtherLineBreaks reports whether the file contains line breaks other than line feeds.
 //
 // Source: YAML 1.1, section 4.2, "Line Break Characters".
 func hasOtherLineBreaks(file []byte) bool {
@@ -240,7 +235,6 @@ func decode(file []byte) ([]document, error) {
 	return documents, nil
 }
 
-// promoteIn applies the promotion to the decoded document.
 func promoteIn(meta any, p Promotion) {
 	spec := meta.(map[string]any)["spec"].(map[string]any)
 	channels := spec["channels"].([]any)

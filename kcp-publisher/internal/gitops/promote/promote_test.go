@@ -33,7 +33,7 @@ func TestOnlyTheVersionOfTheChannelChanges(t *testing.T) {
 		file      string
 		line      int
 		to        string
-		old, text string // part of the file and its replacement
+		old, text string
 	}{
 		"block notation with comments": {
 			meta, 2, "regular", "version: 1.0.0 # since May", "version: 2.0.0 # since May",

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// fieldIn returns the node of a document's field, such as spec.modules[2].name. The node is the field's key, or the
-// value of a list entry. For a missing field, fieldIn returns the innermost existing parent.
+// fieldIn returns the node of a field such as spec.modules[2].name or, for a missing field, of its innermost existing
+// parent.
 func fieldIn(document *yaml.Node, path string) *yaml.Node {
 	value := document
 	if value.Kind == yaml.DocumentNode && len(value.Content) == 1 {
@@ -25,8 +25,7 @@ func fieldIn(document *yaml.Node, path string) *yaml.Node {
 	return at
 }
 
-// step resolves the first part of a path in value. It returns the nodes of the matching key and its value, and the rest
-// of the path. For a list entry, both nodes are the entry.
+// step resolves the first part of a path. It returns the nodes of the key and its value, and the rest of the path.
 func step(value *yaml.Node, path string) (key, next *yaml.Node, rest string) {
 	switch value.Kind {
 	case yaml.SequenceNode:

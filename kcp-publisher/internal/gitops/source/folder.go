@@ -1,6 +1,5 @@
-// Package source reads a control plane's objects from files: a folder of YAML files, or the files of a commit. It
-// returns Kymas, ModuleTemplates, ModuleReleaseMetas and related objects. An invalid file fails the whole read with an
-// error that contains the file and line, because an incomplete catalog would look like an intended removal.
+// Package source reads a control plane's objects from YAML files in a folder or a commit. An invalid file makes the
+// whole read fail, because an incomplete catalog would look like an intended deletion.
 package source
 
 import (
@@ -28,30 +27,28 @@ type Objects struct {
 	Watchers  []v1beta2.Watcher
 	Policies  []fleet.RolloutPolicy
 	Trains    []fleet.PromotionPolicy
-	// Secrets contains the Secrets with public keys that verify signatures of components.
+	// Secrets contains the Secrets with public keys for signatures of components.
 	Secrets []corev1.Secret
-	// Written contains all of these objects as written in the files, without defaults.
+	// Written contains all objects without defaults.
 	Written []Written
-	// Components contains the paths of common transport archives: folders, and files that end in .tar, .tgz or .tar.gz.
+	// Components contains the paths of common transport archives.
 	Components []string
 }
 
 // Written is an object as written in its file.
 type Written struct {
 	Object unstructured.Unstructured
-	// Place is the file and line, as shown in messages.
+	// Place is the file and line for messages.
 	Place string
 	// File is the path inside the source. Line is the object's first line.
 	File string
 	Line int
 }
 
-// The parts of a common transport archive in a folder: its index and the folder of its blobs.
-//
 // Source: OCM specification, common transport format, directory representation.
 const archiveIndex, archiveBlobs = "artifact-index.json", "blobs"
 
-// Folder reads every .yaml, .yml and .json file below dir. It does not read the content of common transport archives.
+// Folder reads every .yaml, .yml and .json file below dir, except in common transport archives.
 func Folder(dir string) (Objects, error) {
 	objects, err := Files(os.DirFS(dir), dir)
 	for i, name := range objects.Components {
@@ -61,7 +58,6 @@ func Folder(dir string) (Objects, error) {
 }
 
 // Files reads the same files as Folder from a file system. root is the path of the file system's root in messages.
-// Components contains paths inside the file system.
 func Files(files fs.FS, root string) (Objects, error) {
 	var objects Objects
 	var problems []error
@@ -107,9 +103,8 @@ func Files(files fs.FS, root string) (Objects, error) {
 	return objects, errors.Join(problems...)
 }
 
-// hidden returns an error if the folder of an archive also contains object files, because they would not be read.
-// Without this check, adding an archive's index file to a folder would hide all objects in the folder, which would then
-// look removed.
+// An archive's folder must not contain object files. Otherwise, adding an archive's index file to a folder would hide
+// all its objects, which would look deleted.
 func hidden(files fs.FS, archive, root string) error {
 	return fs.WalkDir(files, archive, func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -123,8 +118,7 @@ func hidden(files fs.FS, archive, root string) error {
 	})
 }
 
-// isLinkedFolder reports whether an entry is a symbolic link to a folder that could contain objects. Hidden links are
-// ignored, because a mounted ConfigMap contains some.
+// isLinkedFolder ignores hidden links, because a mounted ConfigMap contains some.
 func isLinkedFolder(files fs.FS, name string, entry fs.DirEntry) bool {
 	if entry.Type()&fs.ModeSymlink == 0 || strings.HasPrefix(entry.Name(), ".") {
 		return false

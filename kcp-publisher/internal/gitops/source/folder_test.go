@@ -10,7 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// folder writes files by relative path and returns their folder.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -309,7 +308,7 @@ func TestLinkToAFolderIsAnError(t *testing.T) {
 func TestArchiveDoesNotHideObjects(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
-		want  string // part of the error; empty for none
+		want  string // part of the error, or empty
 	}{
 		"archive without objects": {map[string]string{
 			"modules/artifact-index.json": "{}", "modules/blobs/sha256.0123": "{}", "fleet/one.yaml": kyma,

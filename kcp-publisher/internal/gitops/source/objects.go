@@ -20,8 +20,7 @@ import (
 
 const maxFileBytes = 4 << 20
 
-// addFile adds the objects of a file. shown is the file's name in messages. seen contains the file and line of each
-// object, by kind, namespace and name.
+// shown is the file's name in messages. seen contains the file and line of each object, by kind, namespace and name.
 func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]string) error {
 	info, err := fs.Stat(files, name)
 	if err != nil {
@@ -48,8 +47,7 @@ func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]strin
 	return errors.Join(problems...)
 }
 
-// placeOf returns the location of a problem: the file, line and column of its field, or the file and the object's first
-// line.
+// placeOf returns the file, line and column of a problem's field, or the object's first line.
 func placeOf(problem error, document *yaml.Node, shown string) string {
 	var of *crdschema.Problem
 	if !errors.As(problem, &of) {
@@ -117,7 +115,7 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 	return []error{fmt.Errorf("unknown kind %q, must be %s", kind.Kind, wanted)}
 }
 
-// withoutNulls removes fields without a value, such as "modules:" without content, which the API server would refuse.
+// withoutNulls removes fields without a value, which the API server would refuse.
 func withoutNulls(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -130,8 +128,7 @@ func withoutNulls(value any) any {
 	return value
 }
 
-// decodeInto adds an object with the defaults that the API server would set. It refuses objects that the API server
-// would refuse, so commands give the same result with and without an API server.
+// decodeInto adds an object with the API server's defaults. It refuses objects that the API server would refuse.
 func decodeInto[T any](written Written, into *[]T) []error {
 	schema, err := crdschema.Of(written.Object.GetKind())
 	if err != nil {
@@ -158,8 +155,6 @@ func decodeInto[T any](written Written, into *[]T) []error {
 	return problems
 }
 
-// fieldProblems converts the errors of a strict decoder. An error that contains a field becomes a Problem of that
-// field.
 func fieldProblems(found []error) (problems []error) {
 	for _, problem := range found {
 		var of kjson.FieldError
@@ -171,7 +166,7 @@ func fieldProblems(found []error) (problems []error) {
 	return problems
 }
 
-// addSecret adds a Secret with public keys. It returns errors for all other Secrets.
+// addSecret returns an error for a Secret without public keys.
 func (o *Objects) addSecret(data []byte) []error {
 	var secret corev1.Secret
 	unknown, err := kjson.UnmarshalStrict(data, &secret)
@@ -190,7 +185,7 @@ func (o *Objects) addSecret(data []byte) []error {
 		if secret.Data == nil {
 			secret.Data = map[string][]byte{}
 		}
-		secret.Data[key] = []byte(value) // the API server merges stringData into data as well
+		secret.Data[key] = []byte(value) // the API server merges stringData into data
 	}
 	o.Secrets = append(o.Secrets, secret)
 	return nil
