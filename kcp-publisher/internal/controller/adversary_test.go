@@ -17,15 +17,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// adversaryHistories is the default number of random histories, all with one fixed seed.
 const adversaryHistories = 250
 
-// histories is a number of random histories and the seed from which they are generated.
 type histories struct{ seed, count uint64 }
 
-// historiesToRun returns the seeds of the random histories of a test, by name. By default all seeds are fixed, so each
-// run tries the same histories. The long suite sets $KYMA_PULL_HISTORIES to the number of histories. Half of these
-// histories then have fresh seeds.
+// By default, all seeds are fixed. If the long suite sets $KYMA_PULL_HISTORIES, half of the seeds are new.
 func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories {
 	t.Helper()
 	asked := os.Getenv("KYMA_PULL_HISTORIES")
@@ -39,10 +35,9 @@ func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories 
 	return map[string]histories{"a fixed seed": {fixed, count / 2}, "a fresh seed": {rand.Uint64(), count / 2}}
 }
 
-// TestOtherRuntimesCannotChangeARuntimesBundle runs an adversary that controls the registry, one runtime with its key,
-// and a retired publisher key, and that can edit one Kyma. An operator promotes and rolls back, a publisher crashes,
-// and an honest runtime pulls. After every poll of that runtime, a model that shares no code with the tested packages
-// decides which bundles the runtime can have applied. After the adversary stops, the runtime gets its expected version.
+// An adversary controls the registry, one runtime with its key, and a retired publisher key. After every poll of
+// another runtime, a model that shares no code with the tested packages decides which bundles the runtime can have
+// applied.
 func TestOtherRuntimesCannotChangeARuntimesBundle(t *testing.T) {
 	surroundings := newSurroundings(t)
 	for name, run := range historiesToRun(t, fixedSeed, adversaryHistories) {
@@ -74,7 +69,6 @@ func TestOtherRuntimesCannotChangeARuntimesBundle(t *testing.T) {
 	}
 }
 
-// run takes random steps, and then ends the adversary's actions.
 func (w *adversary) run() {
 	possible := []turn{
 		{6, "the victim's Kyma is reconciled", func() { w.reconcile("victim", false) }},
@@ -113,8 +107,7 @@ func (w *adversary) run() {
 	w.leave()
 }
 
-// leave ends the adversary's actions, and compares the victim's module version with the version that the operator
-// promoted.
+// After the adversary's last action, the victim must get the version that the operator promoted.
 func (w *adversary) leave() {
 	w.messages = append(w.messages, "the adversary leaves")
 	*w.hidden = false
@@ -130,7 +123,7 @@ func (w *adversary) leave() {
 	}
 }
 
-// poll polls the registry as the victim's agent, and checks that an accepted bundle contains only promoted content.
+// An accepted bundle must contain only promoted content.
 func (w *adversary) poll() {
 	before := maps.Clone(w.inForce)
 	accepted, refused := w.agentLooks()
@@ -166,7 +159,6 @@ func (w *adversary) poll() {
 	}
 }
 
-// checkStatus compares the status of the victim's Kyma with the previous one.
 func (w *adversary) checkStatus(before, after *v1beta2.RuntimeStatus) {
 	if before == nil || before.Published == nil || after.Published == nil {
 		return
@@ -191,7 +183,6 @@ func (w *adversary) promote() {
 	}
 }
 
-// rollBack acts like `rollout undo` for the newest version.
 func (w *adversary) rollBack() {
 	if w.offered == 0 || w.gate != nil {
 		return
@@ -201,7 +192,6 @@ func (w *adversary) rollBack() {
 	w.rolledBack[bad+" "+good] = true
 }
 
-// wanted returns the version that the operator promoted last.
 func (w *adversary) wanted() string {
 	if w.gate != nil {
 		return w.gate.Version
@@ -209,7 +199,6 @@ func (w *adversary) wanted() string {
 	return w.versions[w.offered]
 }
 
-// edit changes mallory's own Kyma, which she is allowed to edit.
 func (w *adversary) edit() {
 	kyma := w.kymas["mallory"]
 	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: one(w.random, "mallory", "victim", "other")}
@@ -219,7 +208,7 @@ func (w *adversary) edit() {
 	}
 }
 
-// recreate deletes mallory's Kyma and creates it again. It is then younger than the victim's Kyma.
+// The new Kyma of mallory is younger than the victim's Kyma.
 func (w *adversary) recreate() {
 	w.made++
 	kyma := kymaNamed("mallory", fmt.Sprint("mallory-", w.made), w.now)
@@ -227,7 +216,7 @@ func (w *adversary) recreate() {
 	w.kymas["mallory"] = kyma
 }
 
-// forge signs an arbitrary bundle with a stolen, retired key, as a successor of the latest bundle if there is one.
+// forge signs an arbitrary bundle with a stolen, retired key.
 func (w *adversary) forge() {
 	p := bundle.Predicate{
 		Audience: bundle.Audience{Runtime: "victim", KeyThumbprint: w.victimKey.thumbprint}, Epoch: 1, RootVersion: 2,

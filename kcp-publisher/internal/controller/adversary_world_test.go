@@ -42,7 +42,7 @@ const (
 	evilImage     = "evil.example/agent@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 )
 
-// surroundings contains the data that all histories share: keys, roots, released components and catalogs.
+// surroundings contains the keys, roots, components and catalogs that all histories share.
 type surroundings struct {
 	first, newest                    trust.Root
 	retired, own, victimKey, mallory stolenKey
@@ -106,7 +106,6 @@ func newSurroundings(t *testing.T) *surroundings {
 	return s
 }
 
-// release pushes a component version to the module repository and returns the digest of its content.
 func (s *surroundings) release(t *testing.T, version string) digest.Digest {
 	t.Helper()
 	raw := bundle.NewBlob("application/yaml", []byte("kind: ConfigMap # "+version))
@@ -148,7 +147,7 @@ func (s *surroundings) release(t *testing.T, version string) digest.Digest {
 	return raw.Descriptor.Digest
 }
 
-// modules is the module repository, which the adversary can hide.
+// The adversary can hide this module repository.
 type modules struct {
 	from   oras.ReadOnlyTarget
 	hidden *bool
@@ -176,10 +175,9 @@ type adversary struct {
 	hidden    *bool
 	publisher *publish.Publisher
 	reports   *reports
-	// kymas contains the Kymas in the API server.
-	kymas map[string]*v1beta2.Kyma
-	made  int
-	// bundles contains all bundles that were ever pushed, and reported contains all reports of the victim.
+	kymas     map[string]*v1beta2.Kyma
+	made      int
+	// bundles contains all pushed bundles, and reported contains all reports of the victim.
 	bundles, reported []bundle.Blob
 	malice            int64
 
@@ -242,7 +240,6 @@ func (w *adversary) must(err error) {
 
 func digestOf(text string) digest.Digest { return digest.Digest(text) }
 
-// restart starts a new publisher, which has no state except the Kymas.
 func (w *adversary) restart() {
 	var err error
 	w.publisher, err = publish.New(publish.Options{
@@ -258,8 +255,7 @@ func (w *adversary) restart() {
 		NewSlimmer())
 }
 
-// reconcile reconciles a Kyma like the controller. If crash is true, the publisher stops before it writes the status
-// for a pushed bundle.
+// If crash is true, the publisher stops before it writes the status for a pushed bundle.
 func (w *adversary) reconcile(name string, crash bool) {
 	kyma := w.kymas[name].DeepCopy()
 	var all []v1beta2.Kyma
@@ -314,12 +310,10 @@ func (w *adversary) reconcile(name string, crash bool) {
 	}
 }
 
-// record returns the publisher's record of a Kyma's runtime.
 func (w *adversary) record(kyma *v1beta2.Kyma) *publish.Record {
 	return (&Kymas{fleet: w.reports.fleet}).published(kyma)
 }
 
-// judgeReport reads the latest report of a Kyma's runtime, and applies it if it is accepted.
 func (w *adversary) judgeReport(kyma *v1beta2.Kyma, rules plan.Rules) fleetstate.Report {
 	from := rules.Reporter(kyma, nil, w.now)
 	from.Content = func(r bundle.Report) error { return ingest.Check(w.schema, r) }
@@ -347,7 +341,7 @@ func (w *adversary) repository(name string) oras.Target {
 	return repository
 }
 
-// keep stores a bundle for later replays.
+// The adversary can replay stored bundles later.
 func (w *adversary) keep(runtime string, outcome publish.Outcome) {
 	fetched, err := store.Fetch(w.Context(), w.repository(bundle.DesiredRepository(runtime)),
 		outcome.Published.Digest.String())
@@ -369,7 +363,7 @@ func (w *adversary) replay() {
 	}
 }
 
-// agentLooks polls once like the victim's agent. It returns the newly accepted bundle, or the reason for a refusal.
+// agentLooks polls once as the victim's agent. It returns the newly accepted bundle, or the reason for a refusal.
 func (w *adversary) agentLooks() (*bundle.Bundle, string) {
 	repository := w.repository(bundle.DesiredRepository("victim"))
 	fetched, err := store.Fetch(w.Context(), repository, bundle.TagDesired)
@@ -413,7 +407,6 @@ func (w *adversary) agentLooks() (*bundle.Bundle, string) {
 	return &opened, ""
 }
 
-// report pushes the victim's own report.
 func (w *adversary) report() {
 	w.sequence = bundle.NextSequence(w.sequence, w.now)
 	r := bundle.Report{
@@ -428,7 +421,6 @@ func (w *adversary) report() {
 	w.reported = append(w.reported, w.send("victim", r, w.victimKey))
 }
 
-// send signs a report and pushes it to a runtime's repository.
 func (w *adversary) send(to string, r bundle.Report, key stolenKey) bundle.Blob {
 	blob, err := bundle.ComposeReport(r, key.signer)
 	w.must(err)

@@ -12,25 +12,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// registryBackoff delays reconciliations of runtimes whose registry requests fail. While the registry is down, all
-// runtimes share one backoff and one log line. Otherwise each failing runtime has its own backoff, because one failing
-// repository is not an outage.
+// registryBackoff delays reconciliations after failed registry requests. While the registry is down, all runtimes share
+// one backoff. Otherwise, each failing runtime has its own backoff.
 type registryBackoff struct {
-	// ping checks the registry with a harmless request. It is nil for a store that is always available. An error means
-	// that the registry is down.
+	// ping returns an error if the registry is down. It is nil for a store that is always available.
 	ping func(context.Context) error
 
 	fleet *fleetstate.Fleet
 
 	mu     sync.Mutex          // guards outage
-	outage *fleetstate.Backoff // shared by all runtimes, nil while the registry responds
+	outage *fleetstate.Backoff // shared by all runtimes; nil while the registry responds
 }
 
-// maxLogged is the number of failing runtimes that are logged. Further runtimes are not logged, because the likely
-// cause is the registry.
+// maxLogged is the maximum number of failing runtimes that are logged.
 const maxLogged = 10
 
-// wait returns the remaining time until the registry can be used for a runtime again, or 0.
+// wait returns the remaining delay for a runtime, or 0.
 func (b *registryBackoff) wait(kyma types.NamespacedName, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,9 +37,8 @@ func (b *registryBackoff) wait(kyma types.NamespacedName, now time.Time) time.Du
 	return 0
 }
 
-// failed records a failed registry request for a runtime, and returns the delay until the next request. isOutage is
-// true if the registry itself is unavailable. The delay then applies to all runtimes, and further failures during the
-// delay do not extend it.
+// failed records a failed registry request and returns the delay. isOutage is true if the registry is down. The delay
+// then applies to all runtimes.
 func (b *registryBackoff) failed(
 	ctx context.Context, kyma types.NamespacedName, now time.Time, err error,
 ) (wait time.Duration, isOutage bool) {
@@ -69,7 +65,7 @@ func (b *registryBackoff) failed(
 		wait = r.Backoff.Fail(now)
 	})
 	if begins {
-		registryFailing.Add(1) // adds to the gauge, because the shards of a process share it
+		registryFailing.Add(1) // the shards of a process share the gauge
 		switch log, failing := ctrl.LoggerFrom(ctx), b.fleet.Failing(); {
 		case failing < maxLogged:
 			log.Error(err, "requests for this runtime fail while the registry is available, backing off", "kyma", kyma)
@@ -81,9 +77,9 @@ func (b *registryBackoff) failed(
 	return wait, false
 }
 
-// recordSuccess records that a pass for a runtime had no registry failure. began is the start time of the pass. asked
-// is true if the pass sent a request to the registry, which ends an outage. whole is true if the pass accessed the
-// repositories of the bundle and of the reports, which ends the backoff of the runtime.
+// recordSuccess records that a pass had no registry failure. began is the start of the pass. asked is true if the pass
+// sent a request to the registry. whole is true if the pass accessed the repositories of both the bundle and the
+// reports.
 func (b *registryBackoff) recordSuccess(
 	ctx context.Context, kyma types.NamespacedName, began time.Time, asked, whole bool,
 ) {
@@ -102,14 +98,12 @@ func (b *registryBackoff) recordSuccess(
 	}
 }
 
-// retire drops the backoffs of all runtimes, because another process publishes to them from now on.
 func (b *registryBackoff) retire() {
 	registryFailing.Add(-float64(b.fleet.Failing()))
 	b.fleet.Each(func(_ fleetstate.Key, r *fleetstate.Runtime) { r.Backoff = nil })
 }
 
-// end ends an outage after a response of the registry. asked is the time when the request was sent. A request from
-// before the outage does not end it.
+// A request that was sent before the outage does not end the outage.
 func (b *registryBackoff) end(ctx context.Context, asked time.Time) {
 	if b.outage != nil && asked.Before(b.outage.Since) {
 		return

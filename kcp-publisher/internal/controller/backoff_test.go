@@ -28,7 +28,6 @@ func named(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "kcp-system", Name: name}
 }
 
-// logged returns a context whose logger writes to a buffer.
 func logged(t *testing.T) (context.Context, *bytes.Buffer) {
 	var lines bytes.Buffer
 	log := funcr.New(func(_, args string) { fmt.Fprintln(&lines, args) }, funcr.Options{})
@@ -97,8 +96,7 @@ func TestRegistryOutageDelaysAllRuntimes(t *testing.T) {
 	}
 }
 
-// TestRefusedWriteIsNotRepeatedInEveryPoll checks that the delay grows after each refused write, even though reads of
-// the registry succeed.
+// The delay must grow after each refused write, even if reads succeed.
 func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 1)
 	refusing := &refusingStore{Store: w.place}
@@ -106,7 +104,7 @@ func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
 	w.restart()
 	w.poll()
 	first := refusing.writes
-	for range 60 { // ten minutes
+	for range 60 {
 		w.now = w.now.Add(w.kymas.PollInterval)
 		w.poll()
 	}
@@ -125,14 +123,12 @@ func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
 	}
 }
 
-// refusingStore refuses every write with 403.
 type refusingStore struct {
 	store.Store
 	writes  int
 	allowed bool
 }
 
-// Repository returns a repository that refuses writes.
 func (s *refusingStore) Repository(ctx context.Context, name string) (store.ReadWriter, error) {
 	repository, err := s.Store.Repository(ctx, name)
 	return refusingRepository{repository, s}, err
@@ -198,7 +194,6 @@ func TestRegistryIsDownOnlyIfPingFails(t *testing.T) {
 	}
 }
 
-// failingRuntimes returns the value of the metric of failing runtimes.
 func failingRuntimes(t *testing.T) float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

@@ -21,43 +21,42 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// catalogSettles is the delay between a change of a catalog object and the next read of the catalog. Applying a folder
-// of 50 ModuleTemplates then causes one read, not 50.
+// catalogSettles is the delay between a change of a catalog object and the next read of the catalog, to read once for
+// many changes.
 const catalogSettles = 200 * time.Millisecond
 
-// Catalog stores the latest snapshot of the catalog. The publisher resolves no Kyma with a snapshot until the rollouts
-// have processed the snapshot.
+// Catalog stores the latest snapshot of the catalog. The publisher uses a snapshot only after the rollouts have
+// processed it.
 type Catalog struct {
 	Reader    client.Reader
 	Namespace string
 	// Restricted are modules that require a kymaSelector.
 	Restricted []string
-	// Events receives an Event for each catalog object that is excluded from all bundles. It is nil in all shards
-	// except the first.
+	// Events receives Events about catalog objects that are excluded from all bundles. It is nil in all shards except
+	// the first.
 	Events events.EventRecorder
 	// Changed receives every Kyma that must be reconciled.
 	Changed chan event.GenericEvent
 
-	// moved receives an event when the catalog has changed.
+	// moved receives an event after the catalog changed.
 	moved    chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
-	// inProgress is the number of changes in progress: calls of Hold that are not released yet. While it is not 0, the
-	// catalog must not be read. ended is the number of finished changes, and seen is the value of ended when the
-	// snapshot was read. An event in the channel again triggers a read of the catalog.
+	// inProgress counts the changes in progress, which are calls of Hold without a release. ended counts finished
+	// changes, and seen is the value of ended when the snapshot was read. again triggers another read.
 	inProgress  atomic.Int32
 	ended, seen atomic.Int64
-	// changeStart is the start time of the latest change of the catalog, in Unix nanoseconds. slowChange is true if a
-	// change took so long that the publisher postponed Kymas to their next poll.
+	// changeStart is the start of the latest change, in Unix nanoseconds. slowChange is true if the publisher postponed
+	// Kymas because of a slow change.
 	changeStart atomic.Int64
 	slowChange  atomic.Bool
 	again       chan event.GenericEvent
-	// fleet records the Kymas with pending work.
-	fleet *fleetstate.Fleet
+	fleet       *fleetstate.Fleet
 	// marked counts how often all Kymas were marked for reconciliation.
 	marked atomic.Int64
 }
 
-// Hold freezes the catalog and all bundles until release is called, so no bundle contains a partial change.
+// Hold stops reading the catalog and publishing bundles until release is called, so no bundle contains a partial
+// change.
 func (c *Catalog) Hold() (release func()) {
 	c.changeStart.Store(time.Now().UnixNano())
 	c.inProgress.Add(1)
@@ -71,10 +70,10 @@ func (c *Catalog) Hold() (release func()) {
 	})
 }
 
-// changing reports whether bundles could be based on a partial change.
+// changing reports whether a new bundle could contain a partial change.
 func (c *Catalog) changing() bool { return c.inProgress.Load() > 0 || c.ended.Load() != c.seen.Load() }
 
-// changingFor returns how long an unfinished change has been in progress, or 0.
+// changingFor returns the duration of the current change, or 0.
 func (c *Catalog) changingFor() time.Duration {
 	if c.inProgress.Load() == 0 {
 		return 0
@@ -85,7 +84,7 @@ func (c *Catalog) changingFor() time.Duration {
 // Snapshot returns the latest catalog, or nil before the first read.
 func (c *Catalog) Snapshot() *catalog.Snapshot { return c.snapshot.Load() }
 
-// Reconcile reads the whole catalog. The request's name is ignored.
+// Reconcile reads the whole catalog.
 func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	ended := c.ended.Load()
 	if c.inProgress.Load() > 0 {
@@ -111,8 +110,7 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	if same && c.seen.Load() == ended {
 		return ctrl.Result{}, nil
 	}
-	// Store a new snapshot after each change, even if the catalog is equal. Otherwise Kymas would be resolved with the
-	// rollout gates from before the change.
+	// Store a new snapshot even if the catalog is equal, so that Kymas are not resolved with outdated rollout gates.
 	c.snapshot.Store(next)
 	c.seen.Store(ended)
 	mandatoryModules.Set(float64(len(next.Mandatory())))
@@ -123,7 +121,7 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{}, send(ctx, c.moved, &v1beta2.Kyma{})
 }
 
-// reportWithheld logs the catalog objects that are excluded from all bundles, and emits an Event for each, once per
+// reportWithheld logs the catalog objects that are excluded from all bundles. It emits one Event for each object and
 // cause.
 func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snapshot) {
 	known := map[string]bool{}
@@ -149,7 +147,6 @@ func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snap
 	}
 }
 
-// markAll requests a reconciliation of every Kyma.
 func (c *Catalog) markAll(ctx context.Context) error {
 	kymas, err := c.mark(ctx)
 	if err != nil {
@@ -163,8 +160,7 @@ func (c *Catalog) markAll(ctx context.Context) error {
 	return nil
 }
 
-// mark makes the next pass of every Kyma reconcile it in full. Without it, a Kyma without pending work skips most of a
-// pass. It returns the cached Kymas, which the caller must not modify.
+// mark requests a full reconciliation of every Kyma. It returns the cached Kymas, which the caller must not modify.
 func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
 	c.marked.Add(1)
 	var kymas v1beta2.KymaList
@@ -174,7 +170,6 @@ func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
 	return kymas.Items, nil
 }
 
-// publish requests a reconciliation of a Kyma with pending work.
 func (c *Catalog) publish(ctx context.Context, kyma *v1beta2.Kyma) error {
 	c.fleet.Edit(client.ObjectKeyFromObject(kyma), func(r *fleetstate.Runtime) { r.Pending.Add(time.Now()) })
 	return send(ctx, c.Changed, kyma)
@@ -189,10 +184,9 @@ func send(ctx context.Context, to chan event.GenericEvent, kyma client.Object) e
 	}
 }
 
-// gathered returns a handler that maps all events to one shared request after catalogSettles.
 func gathered() handler.EventHandler { return gatheredFor(catalogSettles) }
 
-// gatheredFor returns a handler that maps all events to one shared request, which it queues with the delay in settles.
+// The handler maps all events to one request, which it queues after the delay.
 func gatheredFor(settles time.Duration) handler.EventHandler {
 	add := func(q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: "all"}}, settles)

@@ -37,7 +37,6 @@ func TestCatalogIsNotReadDuringAPartialChange(t *testing.T) {
 	}
 }
 
-// duringLists calls a function before each list, while a catalog is read.
 type duringLists struct {
 	client.Reader
 	call func()

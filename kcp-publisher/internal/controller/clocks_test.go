@@ -18,10 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// TestRuntimesRecoverAfterTheirClocksAreCorrected sets the clock of the publisher or the agent to a wrong time and
-// changes the runtime's request. While the clock is wrong, the agent accepts only bundles that the model in
-// history_model_test.go allows. After the clock is corrected, the next published bundle reaches the runtime without an
-// operator, with and without a restart.
+// The test sets the clock of the publisher or the agent to a wrong time. After the clock is corrected, the next bundle
+// must reach the runtime without an operator.
 func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, c := range map[string]struct {
@@ -67,8 +65,7 @@ func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 	}
 }
 
-// TestClocksAheadOnBothSidesNeedAnOperator covers an agent that accepted a bundle from the future. A new epoch does not
-// reset the agent's time, so the runbook deletes the agent's state.
+// A new epoch does not reset the agent's verified time, so an operator must delete the agent's state.
 func TestClocksAheadOnBothSidesNeedAnOperator(t *testing.T) {
 	h := newHistory(t, nil)
 	right := h.now
@@ -93,9 +90,7 @@ func TestClocksAheadOnBothSidesNeedAnOperator(t *testing.T) {
 	}
 }
 
-// TestAgentWithAnExpiredCertificateIsRecognized checks that the control plane recognizes the agent by its recorded key.
-// The control plane needs a certificate only if it lost that record. Without a record and a valid certificate, it
-// refuses the report with the advice to enroll the runtime again.
+// The control plane recognizes the agent by its recorded key. It needs a certificate only if it lost this record.
 func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 	h := newHistory(t, nil)
 	snapshot, err := catalog.New(nil, nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// addFinalizer adds the finalizer that keeps a deleted Kyma until its runtime is empty.
+// The finalizer keeps a deleted Kyma until its runtime is empty.
 func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 	kyma, before := p.kyma, p.kyma.DeepCopy()
 	controllerutil.AddFinalizer(kyma, v1beta2.FinalizerKyma)
@@ -28,10 +28,8 @@ func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// lastView returns the catalog and gates to resolve a deleted Kyma if a change of the catalog takes longer than
-// reconcile.HoldSettles. It returns nil for other Kymas and for shorter changes. The last bundle of a deleted Kyma
-// contains no modules, so the change cannot affect the bundle. The deleted Kyma can even block the change, for example
-// if it uses up a quota.
+// lastView returns the catalog and gates for a deleted Kyma during a long change of the catalog, or nil. The last
+// bundle of a deleted Kyma contains no modules, so the change does not affect it.
 func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
 	if kyma.DeletionTimestamp.IsZero() || k.Catalog.changingFor() < reconcile.HoldSettles {
 		return nil
@@ -39,7 +37,7 @@ func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
 	if view := k.Rollouts.View(); view != nil {
 		return view
 	}
-	none, err := catalog.New(nil, nil) // no view exists yet, because this process started during the change
+	none, err := catalog.New(nil, nil) // this process started during the change
 	if err != nil {
 		return nil
 	}

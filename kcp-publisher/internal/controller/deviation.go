@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// announceDeviation emits an Event if the registry did not contain the published bundle.
+// announceDeviation emits an Event if the published bundle is missing in the registry.
 func (k *Kymas) announceDeviation(ctx context.Context, kyma *v1beta2.Kyma, d *plan.Deviation) {
 	if d == nil {
 		return
@@ -25,18 +25,17 @@ func (k *Kymas) announceDeviation(ctx context.Context, kyma *v1beta2.Kyma, d *pl
 		eventNote(fmt.Sprintf("runtime %s: %s", runtime, d.Message)))
 }
 
-// announceRestored logs that content shared by the fleet was missing in the registry and was restored.
+// announceRestored logs that the publisher restored missing content in the registry.
 func announceRestored(ctx context.Context, what string) {
 	registryDeviations.WithLabelValues(restored).Inc()
 	ctrl.LoggerFrom(ctx).Info("restored missing content in the registry", "what", what)
 }
 
-// restored is the deviation reason for missing content that several runtimes share.
+// restored is the reason for missing content that several runtimes share.
 const restored = "SharedMissing"
 
-// announceNewer emits an Event if a runtime has accepted a newer bundle than the last one that this publisher knows.
-// Either another publisher is active, or the control plane lost data. The publisher then checks the registry again, and
-// the next bundle gets a higher sequence than all existing bundles.
+// If a runtime accepted a newer bundle than the publisher knows, another publisher is active or the control plane lost
+// data.
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
 	observed := report.Observed
 	newest := k.published(kyma).Newest()

@@ -2,14 +2,12 @@ package controller
 
 import "math/rand/v2"
 
-// turn is a step of a random history. Its weight is its relative frequency.
 type turn struct {
 	weight int
 	name   string
 	take   func()
 }
 
-// drawn returns a random turn by weight.
 func drawn(random *rand.Rand, possible []turn) turn {
 	total := 0
 	for _, t := range possible {

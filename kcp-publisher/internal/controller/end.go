@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
 )
 
-// end is the only exit of a pass. It removes the finalizer of a Kyma whose deletion is complete. Otherwise it writes
-// the status, updates the runtime's record, and returns the time of the next reconciliation.
+// end is the only exit of a pass. It either removes the finalizer, or writes the status and returns the time of the
+// next reconciliation.
 func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.Result, error) {
 	if state == reconcile.Due && p.outcome.Pushed {
 		bundlesPublished.WithLabelValues(string(p.outcome.Reason)).Inc()
@@ -55,8 +55,7 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 	return k.next(p, state, until), nil
 }
 
-// finalizable returns the reason to remove the finalizer of a deleted Kyma, or "" while the Kyma must wait. A Kyma
-// usually waits until its last bundle was published and its runtime is empty.
+// finalizable returns the reason to remove the finalizer of a deleted Kyma, or "" while the Kyma must wait.
 func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message string) {
 	if !p.facts.Deleted {
 		return "", ""
@@ -75,8 +74,7 @@ func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message str
 	return "", ""
 }
 
-// judge derives the Kyma's status from the state of a pass, and reports whether the derived status can differ from the
-// stored status.
+// judge derives the Kyma's status, and reports whether it can differ from the stored status.
 func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 	switch state {
 	case reconcile.Due:
@@ -92,7 +90,7 @@ func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 		return k.setSilent(p, k.reports.remembered(p.kyma))
 	case reconcile.Held:
 		if p.facts.Admitted != reconcile.Yes {
-			return false // a later pass writes the refusal, once the Kyma can be resolved
+			return false // a later pass writes the refusal
 		}
 		k.setSilent(p, p.newest)
 		p.kyma.Status = ingest.HeldBy(p.kyma.Status, p.renewed, k.holding(p.facts.Changing), p.kyma.Generation, k.Now())
@@ -101,7 +99,6 @@ func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 	return false
 }
 
-// setStatus derives the status from all facts of the pass.
 func (k *Kymas) setStatus(p *pass) {
 	before := p.kyma.Status
 	if p.runtime.Secrets != nil && !p.runtime.Secrets.Partial {
@@ -113,8 +110,7 @@ func (k *Kymas) setStatus(p *pass) {
 	}
 }
 
-// setSilent records the latest report in the status, and marks the runtime as silent if it has not reported within its
-// allowed silence. It does not change other fields of the status.
+// setSilent marks a runtime in the status that has not reported for too long.
 func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
 	// an invalid annotation is reported when publishing is possible again
 	allowed, carried, _ := k.Rules.Allowed(p.kyma)
@@ -124,7 +120,6 @@ func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
 	return silent
 }
 
-// recordSuccess reports to the backoff that a pass had no registry failure, and which repositories the pass accessed.
 func (k *Kymas) recordSuccess(ctx context.Context, p *pass, state reconcile.State) {
 	reported := !p.newest.Asked.Before(p.started)
 	switch {
@@ -137,12 +132,11 @@ func (k *Kymas) recordSuccess(ctx context.Context, p *pass, state reconcile.Stat
 	}
 }
 
-// endedAfterBundleCheck reports whether the pass only checked the bundle and postponed reading the report.
+// endedAfterBundleCheck reports whether the pass postponed reading the report.
 func (p *pass) endedAfterBundleCheck() bool {
 	return p.facts.Postponed && p.facts.Bundle == reconcile.Yes
 }
 
-// next returns the delay and priority of the Kyma's next reconciliation.
 func (k *Kymas) next(p *pass, state reconcile.State, until time.Time) ctrl.Result {
 	soon := func(wait time.Duration) ctrl.Result {
 		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(wait), Priority: k.orderOf(p.kyma)}
@@ -180,7 +174,7 @@ func (k *Kymas) next(p *pass, state reconcile.State, until time.Time) ctrl.Resul
 	return ctrl.Result{}
 }
 
-// beginPending moves the pending work of a Kyma from its record to the pass. Further calls in the same pass do nothing.
+// beginPending moves the pending work of a Kyma from its record to the pass. Further calls do nothing.
 func (k *Kymas) beginPending(p *pass) {
 	if !p.begun {
 		p.begun = true
@@ -188,7 +182,6 @@ func (k *Kymas) beginPending(p *pass) {
 	}
 }
 
-// finishPending records whether the pass completed the pending work of its Kyma.
 func (k *Kymas) finishPending(p *pass, done bool) {
 	if p.begun {
 		k.pendingAfter(p.name, done || !p.pending)

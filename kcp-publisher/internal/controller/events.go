@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 )
 
-// KymaEvents selects the Events about runtimes. Each Event is a write to the API server.
+// KymaEvents selects the Events about runtimes.
 type KymaEvents string
 
 // AllEvents emits all Events. FailureEvents emits only Events about failures.
@@ -21,7 +21,7 @@ const (
 	FailureEvents KymaEvents = "failures"
 )
 
-// ParseKymaEvents parses the value of the flag that selects the KymaEvents: all or failures.
+// ParseKymaEvents parses a flag value: all or failures.
 func ParseKymaEvents(text string) (KymaEvents, error) {
 	if e := KymaEvents(text); slices.Contains([]KymaEvents{AllEvents, FailureEvents}, e) {
 		return e, nil
@@ -29,7 +29,6 @@ func ParseKymaEvents(text string) (KymaEvents, error) {
 	return "", fmt.Errorf("unknown value %q, must be %s or %s", text, AllEvents, FailureEvents)
 }
 
-// emit emits the Events for a status that was just written.
 func (k *Kymas) emit(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	for _, e := range ingest.EventsBetween(before, kyma.Status) {
 		kind := corev1.EventTypeNormal
@@ -40,8 +39,7 @@ func (k *Kymas) emit(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	}
 }
 
-// event emits an Event about a runtime, unless KymaEvents disables Events of its type. Events for Watchers bypass this
-// filter.
+// KymaEvents can disable these Events. It does not affect Events of Watchers.
 func (k *Kymas) event(kyma *v1beta2.Kyma, kind, reason, action, note string) {
 	if kind == corev1.EventTypeNormal && k.KymaEvents == FailureEvents {
 		return
@@ -49,15 +47,14 @@ func (k *Kymas) event(kyma *v1beta2.Kyma, kind, reason, action, note string) {
 	k.Events.Eventf(kyma, nil, kind, reason, action, "%s", eventNote(note))
 }
 
-// announce emits an Event about a runtime's report. It drops Events of a runtime that causes too many; metrics still
-// count them.
+// announce emits an Event about a runtime's report. It drops Events of a runtime that causes too many.
 func (k *Kymas) announce(kyma *v1beta2.Kyma, related runtime.Object, kind, reason, note string) {
 	if k.mayAnnounce(kyma, kind) {
 		k.Events.Eventf(kyma, related, kind, reason, "Ingest", "%s", eventNote(note))
 	}
 }
 
-// mayAnnounce reports whether the limit of a runtime allows another Event of a type, and counts the Event.
+// mayAnnounce applies and updates the limit of a runtime's Events.
 func (k *Kymas) mayAnnounce(kyma *v1beta2.Kyma, kind string) bool {
 	allowed := false
 	k.fleet.EditOf(kyma, func(r *fleetstate.Runtime) {

@@ -11,14 +11,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// expiryNotices lists how long before the expiry of the root of trust an Event is emitted. 0 stands for the expiry
-// itself.
+// expiryNotices lists how long before the expiry of the root of trust an Event is emitted.
 var expiryNotices = []time.Duration{
 	30 * 24 * time.Hour, 14 * 24 * time.Hour, 7 * 24 * time.Hour, 3 * 24 * time.Hour, 24 * time.Hour, 0,
 }
 
-// noticeDue reports whether a notice became due between two checks. It returns false for the first check of a process,
-// so that a restart does not repeat a notice.
+// noticeDue returns false for the first check of a process, so that a restart does not repeat a notice.
 func noticeDue(before, now, expires time.Time) bool {
 	if before.IsZero() {
 		return false
@@ -31,7 +29,7 @@ func noticeDue(before, now, expires time.Time) bool {
 	return false
 }
 
-// lease returns a reference to the publisher's Lease. Events that concern no single runtime refer to the Lease.
+// Events that concern no single runtime refer to the publisher's Lease.
 func lease(namespace, name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: cmp.Or(name, LeaseName),
@@ -41,7 +39,6 @@ func lease(namespace, name string) *corev1.ObjectReference {
 // LeaseName is the name of the Lease of a publisher without --watch-label-selector.
 const LeaseName = "kcp-publisher.kyma-pull.dev"
 
-// announceExpiry emits an Event if a notice is due.
 func (k *Keys) announceExpiry(root trust.Root, before, now time.Time) {
 	if k.Events == nil || !noticeDue(before, now, root.Expires) {
 		return

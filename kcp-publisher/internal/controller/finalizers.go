@@ -27,10 +27,10 @@ const manifestsPoll = 10 * time.Second
 const rightsPoll = 10 * time.Minute
 
 // foreignFinalizers removes lifecycle-manager's finalizers from deleted objects of one kind, because lifecycle-manager
-// may no longer exist.
+// may be gone.
 type foreignFinalizers struct {
 	client client.Client
-	direct client.Reader // for Manifests, which are read too rarely to be watched
+	direct client.Reader // Manifests are read too rarely to be watched
 	events events.EventRecorder
 	kind   client.Object
 }
@@ -53,8 +53,8 @@ func setUpFinalizers(mgr ctrl.Manager, events events.EventRecorder) error {
 	return nil
 }
 
-// Reconcile removes the finalizer from one object. An active lifecycle-manager deletes its Manifests of a mandatory
-// module before it removes the finalizer. While such Manifests exist, the finalizer stays.
+// Reconcile removes the finalizer from one object. An active lifecycle-manager first deletes its Manifests of the
+// module, so the finalizer stays until then.
 func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := f.kind.DeepCopyObject().(client.Object)
 	if err := f.client.Get(ctx, req.NamespacedName, object); err != nil {

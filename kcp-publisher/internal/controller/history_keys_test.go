@@ -27,7 +27,6 @@ type stolenKey struct {
 	signer     trust.Signer
 }
 
-// steal gives the attacker a key, and returns the key's thumbprint.
 func (h *history) steal(signer trust.Signer) string {
 	public, err := signer.PublicKey()
 	h.must(err)
@@ -37,7 +36,6 @@ func (h *history) steal(signer trust.Signer) string {
 	return thumbprint
 }
 
-// change creates the next version of the root with all root keys, like `kcp-publisher keys`.
 func (h *history) change(change func(*keys.Change) error) {
 	c, err := h.folder.Change(h.now.AddDate(1, 0, 0))
 	h.must(err)
@@ -65,7 +63,7 @@ func (h *history) rotatePublisher(dropOld bool) {
 	h.model.roots = append(h.model.roots, next)
 }
 
-// revoke removes a key that is not in use. The key in use must be rotated first.
+// A key in use must be rotated before it is removed.
 func (h *history) revoke() {
 	before := h.model.newestRoot()
 	revoked := one(h.random, h.stolen...).thumbprint
@@ -94,7 +92,6 @@ func (h *history) newEpoch() {
 	h.model.roots = append(h.model.roots, next)
 }
 
-// noteRoot records the first version of the root.
 func (h *history) noteRoot(loaded publish.Keys) {
 	key := h.steal(loaded.Signer)
 	h.raw = []trust.Root{loaded.Root}
@@ -105,7 +102,6 @@ func (h *history) noteRoot(loaded publish.Keys) {
 	h.model.forget()
 }
 
-// hideRoots removes the latest versions of the root from the registry.
 func (h *history) hideRoots() { h.removeRoots(h.model.version + 1 - int64(h.random.IntN(2))) }
 
 func (h *history) removeRoots(from int64) {
@@ -135,14 +131,13 @@ func (h *history) forgeRoot() {
 	h.putNextRoot(data)
 }
 
-// exchangeRoot replaces the next version of the root with another version of the fleet's root.
+// exchangeRoot replaces the next version of the root with another version.
 func (h *history) exchangeRoot() {
 	if other := one(h.random, h.raw...); other.Version != h.model.version+1 {
 		h.putNextRoot(other.Raw)
 	}
 }
 
-// putNextRoot replaces the next root for the agent, and removes later ones.
 func (h *history) putNextRoot(data []byte) {
 	version := h.model.version + 1
 	h.removeRoots(version)

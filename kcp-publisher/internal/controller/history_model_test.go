@@ -14,7 +14,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// agent acts like a runtime's agent with the functions of package bundle, and has the same persistent state.
 type agent struct {
 	pinned []byte
 	// State that survives a restart.
@@ -109,8 +108,7 @@ type made struct {
 	key, runtime    string
 	epoch, sequence int64
 	issued, expires time.Time
-	// statement is a number that is equal for equal statements. exchanged is true if a document was replaced after
-	// signing.
+	// Equal statements have the same number. exchanged is true if a document was replaced after signing.
 	statement int
 	exchanged bool
 
@@ -121,12 +119,12 @@ type made struct {
 // model records the steps of a history and applies the rules of docs/concepts/verification.md to them.
 type model struct {
 	// roots contains the versions of the root, with version 1 at index 0. offered contains the versions in the
-	// registry. forged is the version with a foreign root in the registry, or 0.
+	// registry. forged is the version of a foreign root in the registry, or 0.
 	roots   []root
 	offered map[int64]bool
 	forged  int64
-	// used is the running publisher's signing key. published contains the bundle that the status of each runtime
-	// records. lying is the bundle in the repository of runtime berlin.
+	// used is the publisher's signing key. published contains the bundle in each runtime's status. lying is the bundle
+	// in the repository of runtime berlin.
 	used      string
 	published map[string]*made
 	bundles   []*made
@@ -144,7 +142,6 @@ type model struct {
 
 func (m *model) newestRoot() root { return m.roots[len(m.roots)-1] }
 
-// offer records that the publisher has pushed all versions up to this one.
 func (m *model) offer(version int64) {
 	for v := int64(1); v <= version; v++ {
 		m.offered[v] = true
@@ -162,8 +159,7 @@ func (m *model) follow() {
 	}
 }
 
-// poll returns the decision that the agent must make about the bundle in the registry, and applies the decision to the
-// model.
+// poll returns the decision that the agent must make about the bundle in the registry, and applies it to the model.
 func (m *model) poll(clock time.Time) refusal.Reason {
 	m.follow()
 	if m.lying == nil || m.lying.blob.Descriptor.Digest == m.inForce {

@@ -41,9 +41,8 @@ const (
 	berlin, paris = "berlin", "paris"
 )
 
-// TestRandomHistoriesFollowTheModel takes random steps of a publisher with its key folder, an attacker that controls
-// the registry and has all former publisher keys, and an agent. After every poll of the agent, it compares the applied
-// bundle with a model that shares no code with the tested packages. After the attacker stops, the runtime recovers.
+// Each history has random steps of a publisher, an attacker that controls the registry and all former publisher keys,
+// and an agent. A model that shares no code with the tested packages predicts the applied bundle.
 func TestRandomHistoriesFollowTheModel(t *testing.T) {
 	for name, run := range historiesToRun(t, keySeed, keyHistories) {
 		t.Run(name, func(t *testing.T) {
@@ -82,20 +81,19 @@ type history struct {
 	messages []string
 	seen     map[refusal.Reason]int
 
-	dir    string
-	place  *attacked
-	folder keys.Folder
-	keys   *Keys
-	// records contains the publisher's record of each runtime.
+	dir     string
+	place   *attacked
+	folder  keys.Folder
+	keys    *Keys
 	records map[string]*publish.Record
 	raw     []trust.Root // all versions of the root
 	now     time.Time
 	skew    time.Duration // how far the agent's clock is ahead
 	fast    bool          // true if berlin requests the fast channel
 
-	// documents contains two sets of documents in the registry, with which the attacker forges bundles.
+	// documents are two sets of documents for forged bundles.
 	documents [2]bundle.Documents
-	// stolen contains the attacker's own key and all former publisher keys, in order of creation.
+	// stolen contains the attacker's own key and all former publisher keys.
 	stolen []stolenKey
 
 	agent agent
@@ -140,7 +138,6 @@ func newHistory(t *testing.T, random *rand.Rand) *history {
 	return h
 }
 
-// run takes random steps, and sometimes ends the attacker's actions.
 func (h *history) run() {
 	possible := []turn{
 		{4, "a bundle is published for berlin", func() { h.publish(berlin) }},
@@ -188,14 +185,13 @@ func (h *history) run() {
 	}
 }
 
-// heal ends the attack and applies the operators' steps of docs/security/keys.md. The agent must then accept the
-// published bundle.
+// heal ends the attack and applies the steps of docs/security/keys.md. The agent must then accept the published bundle.
 func (h *history) heal() {
 	h.messages = append(h.messages, "the attacker leaves")
 	h.skew = 0
 	h.removeRoots(h.model.forged)
 	if h.model.newest.After(h.now) {
-		h.must(h.agent.forget()) // the verified time is in the future, because of a wrong clock and a stolen key
+		h.must(h.agent.forget()) // the verified time is in the future
 		h.model.forget()
 	}
 	h.rotatePublisher(true)
@@ -217,7 +213,6 @@ func (h *history) heal() {
 	}
 }
 
-// poll polls as the agent, and compares the decision with the model.
 func (h *history) poll() {
 	want := h.model.poll(h.now.Add(h.skew))
 	refused, err := h.agent.poll(h.Context(), h.place, h.now.Add(h.skew))
@@ -242,7 +237,7 @@ func (h *history) poll() {
 	}
 }
 
-// pollAndDie simulates a kill of the agent after the root was stored and before the bundle was stored.
+// pollAndDie simulates a kill of the agent between storing the root and storing the bundle.
 func (h *history) pollAndDie() {
 	h.model.follow()
 	h.must(h.agent.follow(h.Context(), h.place))
@@ -288,8 +283,7 @@ func (h *history) publish(runtime string) {
 	h.model.offer(made.predicate.RootVersion)
 }
 
-// refusedExpired reports whether the root of trust has expired. It fails the test unless err is a refusal exactly if
-// the root has expired.
+// refusedExpired reports whether the root of trust has expired. It fails the test unless err is the matching refusal.
 func (h *history) refusedExpired(err error) bool {
 	refused, expired := refusal.Of(err), !h.now.Before(h.keys.Publisher.Root().Expires)
 	if expired != (refused != nil && refused.Reason == refusal.RootExpired) {
@@ -298,7 +292,6 @@ func (h *history) refusedExpired(err error) bool {
 	return expired
 }
 
-// made records the content and creator of a bundle.
 func (h *history) made(blob bundle.Blob, p bundle.Predicate, key string) *made {
 	m := &made{
 		blob: blob, key: key, runtime: p.Audience.Runtime, epoch: p.Epoch, sequence: p.Sequence,
@@ -322,7 +315,7 @@ func (h *history) replay() {
 	h.put(h.model.lying.blob)
 }
 
-// forge signs an arbitrary new statement as the attacker, or an older statement again.
+// forge signs an arbitrary new statement or repeats an older one.
 func (h *history) forge() {
 	key := one(h.random, h.stolen...)
 	issued := h.now.Add(one(h.random, 0, -time.Hour, -30*24*time.Hour, 2*time.Hour, 30*24*time.Hour)).UTC().
@@ -391,7 +384,6 @@ func (h *history) exchange() {
 	h.put(m.blob)
 }
 
-// restartPublisher starts a publisher like the command, with the keys in the folder.
 func (h *history) restartPublisher() {
 	loaded, err := h.folder.Load(h.Context())
 	h.must(err)
@@ -406,7 +398,6 @@ func (h *history) restartPublisher() {
 	h.model.used = h.model.newestRoot().signer
 }
 
-// record returns the publisher's record of a runtime.
 func (h *history) record(runtime string) *publish.Record {
 	if h.records[runtime] == nil {
 		h.records[runtime] = &publish.Record{}
@@ -429,7 +420,7 @@ func (h *history) takeUpKeys() {
 	h.model.offer(newest.version)
 }
 
-// attacked is a registry that an attacker controls: blobs can be read from all repositories, and tags disappear.
+// attacked is a registry that an attacker controls: all blobs are readable, and tags disappear.
 type attacked struct {
 	*store.Memory
 	gone map[string]bool // repositories and their tags

@@ -16,16 +16,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Keys loads changes in the key folder without a restart, and publishes every version of the root of trust.
+// Keys reloads the key folder after changes, and publishes every version of the root of trust.
 type Keys struct {
 	Folder    keys.Folder
 	Publisher *publish.Publisher
 	// Interval is the interval between checks of the folder.
 	Interval time.Duration
-	// Tokens are the token secrets. Start replaces them when the key folder changes.
+	// Tokens are the token secrets in the key folder.
 	Tokens trust.TokenSecrets
-	// Events receives an Event before the root of trust expires. The Event refers to the publisher's Lease in
-	// Namespace.
+	// Events receives an Event before the root of trust expires, about the publisher's Lease in Namespace.
 	Events    events.EventRecorder
 	Namespace string
 	// Lease is the name of the publisher's Lease.
@@ -35,7 +34,7 @@ type Keys struct {
 	changed func(context.Context) error
 	mu      sync.Mutex // guards Tokens
 	trouble string
-	// replaced is true if new keys were loaded but the Kymas are not yet queued for publishing with the new keys.
+	// replaced is true after new keys were loaded, until the Kymas are queued.
 	replaced bool
 }
 
@@ -48,7 +47,7 @@ func (k *Keys) tokens() trust.TokenSecrets {
 	return k.Tokens
 }
 
-// NeedLeaderElection returns true, because only one publisher at a time manages the roots.
+// NeedLeaderElection returns true, because only one publisher manages the roots.
 func (k *Keys) NeedLeaderElection() bool { return true }
 
 // Start checks the folder until the context ends.
@@ -88,7 +87,7 @@ func (k *Keys) Start(ctx context.Context) error {
 	}
 }
 
-// follow loads the folder's keys if they changed, and publishes new versions of the root of trust.
+// follow loads changed keys and publishes new versions of the root of trust.
 func (k *Keys) follow(ctx context.Context) error {
 	loaded, err := k.Folder.Load(ctx)
 	if err != nil {
@@ -124,7 +123,6 @@ func (k *Keys) follow(ctx context.Context) error {
 	return errors.Join(unfit, k.changed(ctx))
 }
 
-// logLoadedKeys logs that new signing keys or a newer root of trust are in use.
 func (k *Keys) logLoadedKeys(ctx context.Context, before, now trust.Root) {
 	log := ctrl.LoggerFrom(ctx).WithName("keys")
 	if bytes.Equal(before.Raw, now.Raw) {

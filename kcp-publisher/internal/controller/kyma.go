@@ -1,6 +1,5 @@
-// Package controller runs the controllers of the control plane. They watch Kymas, ModuleTemplates and
-// ModuleReleaseMetas, and keep each runtime's bundle and each Kyma's status up to date. They read objects, call the
-// pure packages, and write the results.
+// Package controller runs the controllers of the control plane. They publish each runtime's bundle and update each
+// Kyma's status. They read objects, call the pure packages, and write the results.
 package controller
 
 import (
@@ -37,51 +36,48 @@ type Kymas struct {
 	PollInterval time.Duration
 	// DeletionTimeout is the time that a deleted Kyma waits for its runtime to be empty.
 	DeletionTimeout time.Duration
-	// Rules are the rules that do not change while the publisher runs: agent settings, maintenance windows, and how
-	// long a runtime can go without reporting.
+	// Rules are the rules that do not change while the publisher runs.
 	Rules      plan.Rules
 	Signatures SignatureKeys
-	// Source returns the Git commit that is applied to the control plane, or nil. The function is nil if no Git
-	// repository is configured.
+	// Source returns the Git commit that is applied to the control plane, or nil. The function is nil without a Git
+	// repository.
 	Source   func() *bundle.Source
 	Watchers Watchers
 	Rollouts Rollouts
 	Trains   Trains
 	// Shard is this publisher's part of the fleet, or nil for the whole fleet.
 	Shard *Shard
-	// SecretsNamespace is the namespace of the Secrets for runtimes. If it is empty, no Secrets are read.
+	// SecretsNamespace is the namespace of the Secrets for runtimes, or empty to read no Secrets.
 	SecretsNamespace string
 	secrets          client.Reader // reads SecretsNamespace, or nil
-	// ImagePullSecret is the Secret with which all runtimes pull their modules' images, or empty.
+	// ImagePullSecret is the Secret with which all runtimes pull images, or empty.
 	ImagePullSecret types.NamespacedName
 	pullSecrets     client.Reader // reads ImagePullSecret, or nil
 	direct          client.Reader // for objects that are read too rarely to be watched
-	unaddressed     sync.Map      // logged Secrets for runtimes without a Kyma, by namespace and name
-	// Notify notifies a runtime's agents about a new bundle, or is nil. It returns immediately.
+	unaddressed     sync.Map      // logged Secrets without a Kyma, by namespace and name
+	// Notify notifies a runtime's agent about a new bundle, or is nil. It returns immediately.
 	Notify func(runtime string)
 	Now    func() time.Time
-	// TrustAuthors honors all settings of Kymas, even if the API server does not enforce the permissions to set them.
+	// TrustAuthors applies all settings of Kymas, even if the API server does not check the author's permission.
 	TrustAuthors bool
 	// KymaEvents selects the Events about runtimes. The default is all.
 	KymaEvents KymaEvents
 
-	// ApprovedByCommit returns when an operator approved a removal by allowing its Git commit, or zero. It is nil if no
-	// Git repository is configured.
+	// ApprovedByCommit returns when an operator approved a removal together with its Git commit, or zero. It is nil
+	// without a Git repository.
 	ApprovedByCommit func(kyma types.UID, module string) time.Time
-	// Holding returns why a Git commit prevents bundles from being published, or an empty string. It is nil if no Git
-	// repository is configured.
+	// Holding returns the reason why a Git commit stops publishing, or "". It is nil without a Git repository.
 	Holding func() string
-	// Limits bounds the module removals that need no operator's approval.
+	// Limits bounds the module removals without an operator's approval.
 	Limits removal.Limits
-	// Compared returns when the last comparison of Git with the control plane began that found the newest commit fully
-	// applied. Compare requests a new comparison. Both functions are nil if no Git repository is configured.
+	// Compared returns the start of the last comparison that found the newest Git commit fully applied. Compare
+	// requests a new comparison. Both are nil without a Git repository.
 	Compared func() time.Time
 	Compare  func()
 
 	// Slimmer reduces the memory of cached Kymas and of reports.
 	Slimmer *Slimmer
 
-	// fleet contains a record of each runtime.
 	fleet   *fleetstate.Fleet
 	backoff registryBackoff
 	counted part
@@ -90,7 +86,7 @@ type Kymas struct {
 	checkReport func(bundle.Report) error
 }
 
-// remember sets the fleet in all parts of the controller, so they share the records of the runtimes.
+// All parts of the controller share the records of the runtimes.
 func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 	k.fleet, k.backoff.fleet, k.counted.fleet, k.Catalog.fleet = fleet, fleet, fleet, fleet
 	k.reports = newReports(k.Place, k.Now, fleet, k.Slimmer)
@@ -100,16 +96,14 @@ func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 }
 
 const (
-	// recordedSoon is the delay before the next pass if a pass had to write the status before it could publish the
-	// bundle.
+	// recordedSoon is the delay before the next pass if a pass had to write the status before it could publish.
 	recordedSoon = 50 * time.Millisecond
-	// statusSettles is the delay between pushing a bundle and writing the status. Bundles of other runtimes take
-	// precedence over statuses.
+	// Pushing other runtimes' bundles takes precedence over writing statuses.
 	statusSettles = 300 * time.Millisecond
 )
 
-// Reconcile publishes the bundle that a Kyma requests, and updates the Kyma's status from its runtime's report. A
-// conflict is not a failure: the cache may be behind the publisher's own write, and the Kyma is reconciled again soon.
+// Reconcile publishes the bundle for a Kyma, and updates the Kyma's status from its runtime's report. It retries after
+// a conflict without an error.
 func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := k.reconcile(ctx, req)
 	if apierrors.IsConflict(err) {
@@ -137,8 +131,8 @@ func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 }
 
-// read returns the Kyma from the cache, which must not be changed. It returns nil for a Kyma that was deleted, belongs
-// to another shard, or is excluded from reconciliation.
+// read returns the cached Kyma, which must not be changed. It returns nil for a Kyma that this publisher must not
+// reconcile.
 func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma, client.UnsafeDisableDeepCopy)
@@ -161,17 +155,15 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 	return kyma, nil
 }
 
-// forget drops the record of a Kyma that was deleted or belongs to another shard.
 func (k *Kymas) forget(kyma types.NamespacedName) {
 	if runtimeStates.drop(&k.counted, kyma).Backoff != nil {
 		registryFailing.Add(-1)
 	}
 }
 
-// resolvedBy returns the rules and the view for resolving a Kyma. The view is nil while the Kyma cannot be resolved.
+// The view is nil while the Kyma cannot be resolved.
 func (k *Kymas) resolvedBy(kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
-	// Read the Git commit before checking for changes in progress. Otherwise a bundle could name a commit that is only
-	// partially applied.
+	// Read the Git commit first. Otherwise, a bundle could name a commit that is only partially applied.
 	rules, view := k.rules(), k.view()
 	if view == nil {
 		view = k.lastView(kyma)
@@ -180,8 +172,7 @@ func (k *Kymas) resolvedBy(kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
 	return rules, view
 }
 
-// view returns the catalog and the gates for resolving Kymas. It returns nil while the catalog, the rollouts or the
-// Watchers are not read yet, or while a change of them is in progress.
+// view returns the catalog and the gates for resolving Kymas, or nil while they are unknown or changing.
 func (k *Kymas) view() *plan.View {
 	view := k.Rollouts.View()
 	_, known := k.Watchers.Snapshot()
@@ -191,12 +182,10 @@ func (k *Kymas) view() *plan.View {
 	return view
 }
 
-// heldShown is how long a Git commit must be in progress before the statuses of Kymas show it. A commit that is applied
-// sooner causes no status writes.
+// heldShown is the minimum duration of a Git commit before the statuses of Kymas show it.
 const heldShown = 30 * time.Second
 
-// holding returns the reason if a Git commit currently prevents all new bundles except renewals. It returns an empty
-// string if the change began less than heldShown ago.
+// holding returns the reason if a Git commit has stopped publishing for at least heldShown, or "".
 func (k *Kymas) holding(changing time.Duration) string {
 	if k.Holding == nil || changing < heldShown {
 		return ""
@@ -204,7 +193,6 @@ func (k *Kymas) holding(changing time.Duration) string {
 	return k.Holding()
 }
 
-// rules returns the rules that currently apply to all runtimes.
 func (k *Kymas) rules() plan.Rules {
 	rules := k.Rules
 	rules.Watchers, _ = k.Watchers.Snapshot()

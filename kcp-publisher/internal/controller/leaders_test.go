@@ -17,9 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// TestFormerLeaderDoesNotOverwriteANewerStatus runs two publishers for one runtime, which can happen shortly after a
-// lease was lost. The former leader first reconciles the Kyma that the new leader wrote, and then an old version of the
-// Kyma.
+// Two publishers can run for one runtime shortly after a lease was lost.
 func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.must(w.api.Delete(t.Context(), w.policy()))
@@ -44,7 +42,7 @@ func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	}
 
 	w.kymas = first
-	first.PollInterval = time.Hour // its known reports stay fresh
+	first.PollInterval = time.Hour // keep the known reports fresh
 	w.poll()
 	seen := read()
 	if was, is := newest.Status.Runtime, seen.Status.Runtime; is.Published.Sequence < was.Published.Sequence ||

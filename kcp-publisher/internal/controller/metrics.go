@@ -61,18 +61,18 @@ var (
 	})
 )
 
-// ObserveRegistry measures the requests that a transport sends to registries.
+// ObserveRegistry measures the requests of a transport to registries.
 var ObserveRegistry = measure.Requests(measure.Definition{
 	Name: "kyma_pull_publisher_registry_request_duration_seconds",
 	Help: "Time until a registry responded to a request, by method and status class: 2xx, 3xx, 4xx, 429, 5xx, or " +
 		"error without a response.",
 })
 
-// otherReason is the label value for reasons that this publisher does not know. Runtimes report reasons as free text,
-// so the number of label values would be unlimited.
+// otherReason replaces unknown reasons. Runtimes report reasons as free text, so the number of label values would be
+// unlimited.
 const otherReason refusal.Reason = "(other)"
 
-// publishToAppliedBuckets range from 1 s, for a notified runtime, to a day, for a runtime that was off overnight.
+// publishToAppliedBuckets range from 1 s, for a notified runtime, to a day.
 var publishToAppliedBuckets = []float64{
 	1, 2, 5, 10, 20, 30, time.Minute.Seconds(), 2 * time.Minute.Seconds(), 5 * time.Minute.Seconds(),
 	10 * time.Minute.Seconds(), 30 * time.Minute.Seconds(),

@@ -15,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// export adds this publisher's Kymas to the metrics of the fleet.
 func (k *Kymas) export() {
 	k.counted.fleet = k.fleet
 	k.counted.ready = func() bool { return k.Catalog.Snapshot() != nil }
@@ -28,7 +27,6 @@ func (k *Kymas) Retire() {
 	k.backoff.retire()
 }
 
-// count updates the metrics for a Kyma.
 func (k *Kymas) count(kyma *v1beta2.Kyma) {
 	catalog := k.Catalog.Snapshot()
 	if catalog == nil {
@@ -38,8 +36,8 @@ func (k *Kymas) count(kyma *v1beta2.Kyma) {
 		catalog)
 }
 
-// announceWritten emits metrics and Events for the changes in a written status. It is called once per write, so
-// heartbeats and restarts do not repeat them.
+// announceWritten emits metrics and Events for the changes in a written status. Heartbeats and restarts do not repeat
+// them.
 func (k *Kymas) announceWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus) {
 	if took, is := appliedAfter(before, after); is {
 		publishToApplied.WithLabelValues().Observe(took.Seconds())
@@ -55,7 +53,7 @@ func (k *Kymas) announceWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaSt
 	}
 }
 
-// showsRefusal reports whether a Kyma's status already records a report that was refused for the same reason.
+// showsRefusal reports whether a Kyma's status already records a refusal for the same reason.
 func showsRefusal(kyma *v1beta2.Kyma, refused *refusal.Error) bool {
 	r := kyma.Status.Runtime
 	return plan.RefusedReport(kyma) && r != nil && r.Reasons != nil &&
@@ -67,8 +65,6 @@ func isSilent(conditions []metav1.Condition) bool {
 	return reporting != nil && reporting.Status == metav1.ConditionFalse && reporting.Reason == v1beta2.ReasonSilent
 }
 
-// knownReason returns a reported reason as a metric label. For a reason that this publisher does not know, it returns
-// otherReason.
 func knownReason(reason refusal.Reason) refusal.Reason {
 	if slices.Contains(refusal.Reasons, reason) {
 		return reason

@@ -149,8 +149,7 @@ func TestUnknownReasonsShareOneMetricSeries(t *testing.T) {
 	}
 }
 
-// TestRestartDoesNotRepeatRefusalEvents covers a new process, which has not read a report yet. The previous process
-// emitted the Events for the report in the status.
+// A new process has not read a report yet. The previous process emitted the Events for the report in the status.
 func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	w := newWaves(t, newSurroundings(t), 1)

@@ -17,9 +17,8 @@ func (k *Kymas) Has(ctx context.Context, runtime string) bool {
 	return err == nil && len(kymas) > 0
 }
 
-// ReadReport reconciles the Kymas of a runtime after a registry's notification about a report. Each reconciliation
-// reads the report from the registry, even if the last read was very recent. In all other respects, it is a normal
-// poll.
+// ReadReport reconciles the Kymas of a runtime after a notification about a report. It always reads the report from the
+// registry.
 func (k *Kymas) ReadReport(ctx context.Context, runtime string) error {
 	kymas, err := k.of(ctx, runtime)
 	if err != nil {
@@ -34,7 +33,6 @@ func (k *Kymas) ReadReport(ctx context.Context, runtime string) error {
 	return nil
 }
 
-// notified is a Kyma that is reconciled because of a notification.
 type notified struct{ *v1beta2.Kyma }
 
 func notifiedOf(name types.NamespacedName, runtime string) notified {
@@ -44,7 +42,6 @@ func notifiedOf(name types.NamespacedName, runtime string) notified {
 	return notified{kyma}
 }
 
-// of returns the names of the Kymas of a runtime.
 func (k *Kymas) of(ctx context.Context, runtime string) ([]types.NamespacedName, error) {
 	kymas, err := k.kymasOfRuntime(ctx, k.Catalog.Namespace, runtime)
 	if err != nil {
@@ -57,7 +54,7 @@ func (k *Kymas) of(ctx context.Context, runtime string) ([]types.NamespacedName,
 	return names, nil
 }
 
-// kymasOfRuntime returns the Kymas of a runtime from the cache. They must not be changed.
+// The cached Kymas must not be changed.
 func (k *Kymas) kymasOfRuntime(ctx context.Context, namespace, runtime string) ([]v1beta2.Kyma, error) {
 	var kymas v1beta2.KymaList
 	if err := k.Client.List(ctx, &kymas, client.InNamespace(namespace), client.MatchingFields{indexRuntime: runtime},
@@ -67,8 +64,7 @@ func (k *Kymas) kymasOfRuntime(ctx context.Context, namespace, runtime string) (
 	return kymas.Items, nil
 }
 
-// notify records that the registry sent a notification about a new report. The next pass then reads the report from the
-// registry.
+// notify makes the next pass read the report from the registry.
 func (r *reports) notify(kyma types.NamespacedName) {
 	r.fleet.Edit(kyma, func(known *fleetstate.Runtime) { known.Notified++ })
 }

@@ -13,21 +13,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// agentsReport is the default interval at which an agent sends unchanged reports. agentsPoll is its default poll
-// interval.
+// Default intervals of an agent for unchanged reports and for polls.
 const agentsReport, agentsPoll = 5 * time.Minute, time.Minute
 
-// quietAtMost returns the longest time between reports of a healthy runtime, plus a tenth for jitter. Agents send
-// reports only when they poll, and an idle publisher reads reports only at its own polls. agent and report are the
-// agents' configured poll and report intervals, or 0 for the defaults. poll is the publisher's poll interval.
+// quietAtMost returns the longest time between reports of a healthy runtime. agent and report are the agents' poll and
+// report intervals, or 0 for the defaults. poll is the publisher's poll interval.
 func quietAtMost(agent, report, poll time.Duration) time.Duration {
 	quiet := cmp.Or(report, agentsReport) + cmp.Or(agent, agentsPoll) + restingPollOf(poll)
 	return quiet + quiet/10
 }
 
-// warnOfflineAfter emits one Event per generation of a RolloutPolicy whose offlineAfter is shorter than the longest
-// time between reports of a healthy runtime. The first check of a process only logs such policies, because the previous
-// process may have emitted the Event.
+// warnOfflineAfter emits one Event per generation of a RolloutPolicy whose offlineAfter is too short. The first check
+// of a process only logs such policies.
 func (r *Rollouts) warnOfflineAfter(ctx context.Context, policies []fleet.RolloutPolicy) {
 	if r.shard != nil {
 		return // with shards, only the planner checks the policies

@@ -35,7 +35,7 @@ func TestOfflineAfterWarningIsEmittedOncePerGeneration(t *testing.T) {
 	check(r, policy(1, 2*time.Minute), 1, 1)
 	check(r, policy(1, 2*time.Minute), 1, 1)
 	check(r, policy(2, 15*time.Minute), 1, 1)
-	// A healthy runtime's reports can be 5 minutes and one agent poll apart, and the publisher reads a report up to a
+	// A healthy runtime's reports can be 5 minutes and one agent poll apart. The publisher reads a report up to a
 	// minute later.
 	check(r, policy(3, 7*time.Minute), 2, 2)
 	again := &Rollouts{Events: recorder, quiet: r.quiet}

@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Priorities of reconciliations, highest first: runtimes whose report a rollout awaits, then changes, then polls.
-// Notifications have the priority of polls, because constant notifications could otherwise block all polls.
+// Priorities of reconciliations, highest first: runtimes whose report a rollout awaits, changes, polls and
+// notifications.
 const (
 	awaited = 1
 	changed = 0
@@ -28,24 +28,21 @@ const (
 )
 
 const (
-	// awaitedPolls is the number of reads per poll interval for the report of a runtime that a rollout awaits.
+	// awaitedPolls is the number of reads per poll interval if a rollout awaits a runtime's report.
 	awaitedPolls = 6
-	// awaitedAtOnce is the number of runtimes that can be polled at the rate of awaitedPolls. If rollouts await more
-	// runtimes, each is polled less often.
+	// If rollouts await the reports of more than awaitedAtOnce runtimes, each is polled less often.
 	awaitedAtOnce = 100
-	// restingPolls multiplies the poll interval for idle runtimes. The result is at most restingPoll, or the poll
-	// interval if that is longer.
+	// restingPolls multiplies the poll interval for idle runtimes, up to restingPoll.
 	restingPolls = 2
 	restingPoll  = time.Minute
 )
 
-// takePending takes the pending work of a Kyma at the start of a pass, and reports whether there was any.
 func (k *Kymas) takePending(kyma types.NamespacedName) (pending bool) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { pending = r.Pending.Take() })
 	return pending
 }
 
-// pendingAfter records at the end of a pass whether the Kyma's pending work is done. Otherwise the work stays pending.
+// If done is false, the Kyma's work stays pending.
 func (k *Kymas) pendingAfter(kyma types.NamespacedName, done bool) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
 		if done {
@@ -56,13 +53,11 @@ func (k *Kymas) pendingAfter(kyma types.NamespacedName, done bool) {
 	})
 }
 
-// dropPending discards the pending work of a Kyma. The publisher then publishes no bundle for the Kyma until something
-// changes again.
+// The publisher publishes no bundle for the Kyma until something changes again.
 func (k *Kymas) dropPending(kyma types.NamespacedName) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { r.Pending = fleetstate.Pending{} })
 }
 
-// published returns the publisher's record of a Kyma's runtime.
 func (k *Kymas) published(kyma *v1beta2.Kyma) *publish.Record {
 	return k.fleet.EditOf(kyma, func(r *fleetstate.Runtime) {
 		if r.Published == nil {
@@ -71,7 +66,6 @@ func (k *Kymas) published(kyma *v1beta2.Kyma) *publish.Record {
 	}).Published
 }
 
-// inOrder returns a handler that queues the Kyma of each event with its priority.
 func (k *Kymas) inOrder() handler.EventHandler {
 	return handler.Funcs{
 		GenericFunc: func(_ context.Context, e event.GenericEvent,
@@ -95,7 +89,7 @@ func (k *Kymas) inOrder() handler.EventHandler {
 		}}
 }
 
-// orderOf returns the priority of a Kyma's reconciliation if a poll or a notification triggers it.
+// orderOf returns the priority of a reconciliation after a poll or a notification.
 func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
 	if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
 		return new(awaited)
@@ -103,8 +97,7 @@ func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
 	return new(routine)
 }
 
-// pollOf returns the interval for reading a runtime's report. It is shorter while a rollout awaits the runtime, and
-// longer while the runtime is idle.
+// pollOf returns the interval for reading a runtime's report.
 func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 	view := k.Rollouts.View()
 	if !view.Awaits(plan.RuntimeID(kyma)) {
@@ -117,15 +110,12 @@ func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 	return min(soon*time.Duration(max(len(view.Awaited), awaitedAtOnce))/awaitedAtOnce, k.PollInterval)
 }
 
-// restingPollOf returns the interval between reads of the report of an idle runtime. poll is the interval for other
-// runtimes.
 func restingPollOf(poll time.Duration) time.Duration {
 	return max(poll, min(restingPolls*poll, restingPoll))
 }
 
-// freshEnough returns the maximum age of a known report that a pass uses without a request to the registry. If isDue is
-// true, a bundle must be published. The maximum age is then higher, because publishing to the whole fleet takes
-// precedence over reading reports. A pass that an operator requested always reads the registry.
+// freshEnough returns the maximum age of a known report that a pass uses without reading the registry. The age is
+// higher if a bundle must be published (isDue), because publishing takes precedence.
 func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	poll := k.pollOf(kyma)
 	switch {
@@ -137,9 +127,8 @@ func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	return min(poll, k.PollInterval) / 2
 }
 
-// nextPoll returns the result of a pass if the only remaining work is the next read of the report. It requeues the Kyma
-// for the next poll or for the time in until, whichever is earlier. asked is the time of the last read of the report.
-// until is the time up to which the next passes can be skipped, or zero.
+// nextPoll requeues the Kyma for the next poll or for the time until, whichever is earlier. asked is the time of the
+// last read of the report.
 func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollOf(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {

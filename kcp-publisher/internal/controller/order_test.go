@@ -40,7 +40,7 @@ func TestRuntimesThatARolloutAwaitsAreReconciledFirst(t *testing.T) {
 	}
 }
 
-// TestConstantNotificationsDoNotBlockPolls queues a poll between notifications for other runtimes.
+// The test queues a poll between notifications for other runtimes.
 func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
 	k := &Kymas{}
 	k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
@@ -122,7 +122,6 @@ func TestPollIntervalDependsOnRolloutsAndIdleRuntimes(t *testing.T) {
 	}
 }
 
-// restingKyma returns the Kyma of an idle runtime.
 func restingKyma(runtime string) *v1beta2.Kyma {
 	kyma := kymaOf(runtime)
 	kyma.Status.State = v1beta2.StateReady

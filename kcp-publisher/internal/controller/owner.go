@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// checkOwner returns an error if a Kyma does not own its runtime.
+// checkOwner returns an error if the Kyma does not own its runtime.
 func (k *Kymas) checkOwner(ctx context.Context, kyma *v1beta2.Kyma) error {
 	all, err := k.claimants(ctx, kyma)
 	if err != nil {
@@ -23,8 +23,7 @@ func (k *Kymas) checkOwner(ctx context.Context, kyma *v1beta2.Kyma) error {
 	return plan.NewOwners(all).Check(kyma)
 }
 
-// claimants returns all Kymas with the same runtime id as the given Kyma. They come from the cache, except the given
-// Kyma itself, which can be newer than its cached copy.
+// claimants returns all Kymas with the given Kyma's runtime ID.
 func (k *Kymas) claimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta2.Kyma, error) {
 	all, err := k.kymasOfRuntime(ctx, kyma.Namespace, plan.RuntimeID(kyma))
 	if err != nil {
@@ -37,8 +36,7 @@ func (k *Kymas) claimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta2.Ky
 	return all, nil
 }
 
-// claim returns an error if a Kyma does not own its runtime. It first applies the operators' decisions: a
-// hand-over in an annotation, and a token that the runtime's agent used for this Kyma.
+// claim returns an error if the Kyma does not own its runtime. It first applies the operators' assignments.
 func (k *Kymas) claim(ctx context.Context, p *pass) error {
 	all, err := k.claimants(ctx, p.kyma)
 	if err != nil {
@@ -62,9 +60,8 @@ func (k *Kymas) claim(ctx context.Context, p *pass) error {
 	return refused
 }
 
-// challenge reads the runtime's newest report. If the report contains a token for this Kyma that is newer than the
-// tokens of all other Kymas, it assigns the runtime to this Kyma. The report is used only for this decision and is not
-// recorded. If the registry does not respond, the owner does not change.
+// challenge assigns the runtime to this Kyma if the newest report has a newer token for it than all other Kymas. It
+// returns false if the registry does not respond.
 func (k *Kymas) challenge(ctx context.Context, p *pass, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	from := p.rules.Challenger(p.kyma, all, tokens, k.Now())
 	repository, err := k.Place.Reading(ctx, bundle.ReportRepository(from.Runtime))

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// pass is one reconciliation of a Kyma: the facts that determine its actions, and the results of those actions.
+// pass is one reconciliation of a Kyma: its facts and the results of its actions.
 type pass struct {
 	name    types.NamespacedName
 	started time.Time
@@ -35,29 +35,27 @@ type pass struct {
 	kyma, before *v1beta2.Kyma
 	// requested is the value of the annotation with which an operator requested this pass, or empty.
 	requested string
-	// postponed is the time to which the first read of the report was postponed. firstCheck is true if this pass is the
-	// first that checks the bundle since the process started.
+	// postponed is the time of the postponed first read of the report. firstCheck is true for the first check of the
+	// bundle in this process.
 	postponed  time.Time
 	firstCheck bool
-	// pending is true if the pass began with pending work. begun is true if the pending work was taken from the record.
+	// pending is true if the pass began with pending work. begun is true if the pass took the work from the record.
 	pending, begun bool
-	// wait is the remaining time until the registry can be used again, or 0.
+	// wait is the remaining registry backoff.
 	wait    time.Duration
 	answer  *answer
 	newest  fleetstate.Report
 	runtime plan.Runtime
 	outcome publish.Outcome
-	// renewed is the newest bundle if the pass only renews bundles because a Git commit is held. It is nil if the
-	// bundle could not be read.
+	// renewed is the newest bundle if the pass only renews bundles, or nil if the bundle could not be read.
 	renewed *plan.Published
-	// status contains the facts for the status.
-	status ingest.Facts
+	status  ingest.Facts
 }
 
 // begin returns a pass with the facts that need no request to the registry.
 func (k *Kymas) begin(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 	name := client.ObjectKeyFromObject(kyma)
-	// Read the change counters before the objects. A change after the counters were read then causes another pass.
+	// Read the change counters before the objects, so that a later change causes another pass.
 	all, record := k.Catalog.marked.Load(), k.fleet.Of(kyma)
 	rules, view := k.resolvedBy(kyma)
 	p := &pass{
@@ -87,7 +85,7 @@ func (k *Kymas) begin(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 	return p
 }
 
-// own replaces the Kyma of a pass with a copy that can be changed.
+// own replaces the pass's Kyma with a copy that can be changed.
 func (p *pass) own() {
 	if p.before == nil {
 		p.kyma = p.kyma.DeepCopy()
@@ -121,7 +119,6 @@ func (k *Kymas) take(ctx context.Context, p *pass, action reconcile.Action) erro
 	}
 }
 
-// askNewest reads the digest of the latest report, and compares it with the digest of the known report.
 func (k *Kymas) askNewest(ctx context.Context, p *pass) {
 	known := k.reports.remembered(p.kyma)
 	answer := k.reports.ask(ctx, p.kyma, known, k.freshEnough(p.kyma, false))
@@ -133,7 +130,6 @@ func (k *Kymas) askNewest(ctx context.Context, p *pass) {
 	p.newest.Asked = answer.at
 }
 
-// admit checks whether publishing for a Kyma is allowed.
 func (k *Kymas) admit(ctx context.Context, p *pass) {
 	kyma := p.kyma
 	p.status = ingest.Facts{Generation: kyma.Generation, Finished: phase.Finished(kyma)}
@@ -150,8 +146,7 @@ func (k *Kymas) admit(ctx context.Context, p *pass) {
 	}
 }
 
-// refusal returns why publishing for a Kyma is not allowed. It also sets the parts of the status that do not depend on
-// a report.
+// refusal returns the reason for not publishing. It also sets the parts of the status that do not depend on a report.
 func (k *Kymas) refusal(ctx context.Context, p *pass) (err error) {
 	if p.status.Silence, p.status.Carried, err = p.rules.Allowed(p.kyma); err != nil && !p.facts.Deleted {
 		return err
@@ -179,10 +174,9 @@ func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 	}
 }
 
-// fetchNewest fetches the latest report.
 func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
 	fresh := k.PollInterval / 2
-	p.wait = 0 // a requested pass does not wait for the backoff
+	p.wait = 0 // a requested pass ignores the backoff
 	if p.facts.View {
 		k.beginPending(p)
 		fresh = k.freshEnough(p.kyma, p.pending)
@@ -203,15 +197,14 @@ func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
 	}
 }
 
-// failed records a failed registry request for a runtime. down is true if the registry is down. why is the error for
-// the status of the runtime's Kyma.
+// down is true if the registry is down. why is the error for the Kyma's status.
 func (k *Kymas) failed(ctx context.Context, p *pass, err error) (down bool, why error) {
 	p.wait, down = k.backoff.failed(ctx, p.name, k.Now(), err)
 	return down, unanswered(err)
 }
 
-// unanswered returns the error of a runtime's failed requests without details such as ports and times. With such
-// details, every pass would write a different condition.
+// unanswered removes details such as ports and times from an error, because they would change the condition at every
+// pass.
 func unanswered(err error) error {
 	if answer := store.WithoutDetail(err); answer.Error() != err.Error() {
 		return reason.With(reason.RegistryNotAnswering, answer)
@@ -220,7 +213,6 @@ func unanswered(err error) error {
 		"the registry responds, but the requests for this runtime fail: see the publisher's log")
 }
 
-// renew renews the bundle of a Kyma before it expires if no newer bundle was published.
 func (k *Kymas) renew(ctx context.Context, p *pass) error {
 	k.applyReport(p.kyma, p.newest)
 	newest, pushed, err := k.Publisher.Renew(ctx, k.published(p.kyma), p.rules.Runtime(p.kyma, p.newest.Accepted))
@@ -249,7 +241,7 @@ func (k *Kymas) renew(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// publish records the report, resolves the request of a Kyma, and pushes a bundle if one is needed.
+// publish records the report, resolves the request of a Kyma, and pushes a new bundle if necessary.
 func (k *Kymas) publish(ctx context.Context, p *pass) error {
 	kyma, facts, newest := p.kyma, &p.status, p.newest
 	if p.wait == 0 {
@@ -290,7 +282,7 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 			view.Given(p.runtime.ID, p.outcome.Published, kyma.Status.Runtime)
 		facts.Templates = view.Catalog.Templates(p.outcome.Published.Templates()...)
 	case errors.Is(err, publish.ErrMayNotPush):
-		return err // another process is publishing for the runtime
+		return err // another process publishes to the runtime now
 	case store.Unavailable(err):
 		var down bool
 		if down, facts.PublishError = k.failed(ctx, p, err); down {
@@ -303,7 +295,7 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 		facts.PublishError = err
 		if _, refused := store.StatusOf(err); refused {
 			facts.PublishError = reason.With(reason.RegistryNotAnswering, err)
-			k.failed(ctx, p, err) // without a backoff, a refused write would be repeated at every poll
+			k.failed(ctx, p, err) // without a backoff, every poll would repeat a refused write
 		}
 		publishFailures.Inc()
 	}

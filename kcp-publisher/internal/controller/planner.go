@@ -18,27 +18,24 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Planner does the work that is needed only once in a fleet with shards. It creates and advances rollouts, labels Kymas
-// with their shards, evaluates PromotionPolicies, and maintains the status of Watchers and the finalizers of deleted
-// objects. It does not publish bundles.
+// Planner runs the controllers that must run only once in a fleet with shards, such as the rollouts. It does not
+// publish bundles.
 type Planner struct {
 	Catalog *Catalog
 	// Shards is the number of shards of the fleet.
 	Shards int
 	// PollInterval is the interval at which shards read the report of a runtime.
 	PollInterval time.Duration
-	// AgentPollInterval and ReportInterval are the agents' configured intervals for polling and for reporting without
-	// changes, or 0 for the defaults.
+	// AgentPollInterval and ReportInterval are the agents' configured intervals, or 0 for the defaults.
 	AgentPollInterval, ReportInterval time.Duration
-	// Announce sends the shards the state of the control plane that the planner has processed, and whether a rollout is
-	// active.
+	// Announce sends the shards the processed state of the control plane, and whether a rollout is active.
 	Announce func(ctx context.Context, state string, active bool) error
 	// ReportTimes returns a shard's last message with the times of its runtimes' last reports, or nil.
 	ReportTimes func(ctx context.Context, shard int) ([]byte, error)
 	// MayWrite returns an error if this process has lost its lease.
 	MayWrite func() error
 	Now      func() time.Time
-	// TrustAuthors honors all settings of Kymas, even if the API server does not enforce the permissions to set them.
+	// TrustAuthors applies all settings of Kymas, even if the API server does not check the author's permission.
 	TrustAuthors bool
 
 	rollouts    Rollouts
@@ -112,8 +109,7 @@ func (p *Planner) Start(ctx context.Context) error {
 	}
 }
 
-// listen reads the shards' messages. After a new message, it triggers an evaluation of the rollouts. If a message
-// cannot be read, the shard's previous message stays valid.
+// If a message cannot be read, the shard's previous message stays valid.
 func (p *Planner) listen(ctx context.Context) {
 	before, isNew := *p.reportTimes.Load(), false
 	next := make([]*shard.ReportTimes, p.Shards)
@@ -142,13 +138,12 @@ func (p *Planner) listen(ctx context.Context) {
 	}
 }
 
-// shardLabels labels each Kyma with its shard, so only the shard's process caches the Kyma.
+// shardLabels labels each Kyma with its shard, so that other shards do not cache the Kyma.
 type shardLabels struct {
 	client client.Client
 	shards int
 }
 
-// Reconcile labels one Kyma.
 func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	kyma := &v1beta2.Kyma{}
 	if err := s.client.Get(ctx, req.NamespacedName, kyma); err != nil {
@@ -172,9 +167,8 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, nil
 }
 
-// ownerFirst reports whether another Kyma that owns this runtime must be labeled before this one. If this Kyma were
-// labeled first, a shard that does not see the owner yet would treat this Kyma as the owner. If no Kyma owns the
-// runtime, the oldest one is labeled first. Watches deliver the label changes in the order in which they were written.
+// ownerFirst reports whether another Kyma of this runtime, its owner, must be labeled first. Otherwise, a shard that
+// does not know the owner yet would treat this Kyma as the owner.
 func (s *shardLabels) ownerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
 	var same v1beta2.KymaList
 	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace),

@@ -52,7 +52,7 @@ func (r *requests) taken() map[string]int {
 	return was
 }
 
-// atRest returns an idle fleet without a policy, whose publisher uses a real registry.
+// atRest returns an idle fleet with a real registry.
 func atRest(t *testing.T, runtimes int) (*waves, *requests) {
 	t.Helper()
 	w, asked := newWaves(t, newSurroundings(t), runtimes), &requests{by: map[string]int{}}
@@ -136,7 +136,6 @@ func TestStartedPublisherReadsTheReportsThatItNeeds(t *testing.T) {
 	}
 }
 
-// changed changes a Kyma in the API server.
 func (w *waves) changed(name types.NamespacedName, change func(*v1beta2.Kyma)) {
 	w.Helper()
 	kyma := &v1beta2.Kyma{}
@@ -145,7 +144,6 @@ func (w *waves) changed(name types.NamespacedName, change func(*v1beta2.Kyma)) {
 	w.must(w.api.Update(w.Context(), kyma))
 }
 
-// replaceBundle replaces a runtime's bundle with other content.
 func (w *waves) replaceBundle(runtime string) {
 	w.Helper()
 	to, err := w.place.Repository(w.Context(), bundle.DesiredRepository(runtime))
@@ -164,7 +162,7 @@ func TestReadingIsPostponedOnlyForIdleRuntimes(t *testing.T) {
 	w, _ := atRest(t, 2)
 	resting := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: w.names[1]}, resting))
-	// the view of the tested pass, which can differ from the current view of the rollouts
+	// the view of the tested pass can differ from the current view
 	awaiting := &plan.View{Awaited: map[string]bool{plan.RuntimeID(resting): true}}
 	noted := func(kyma *v1beta2.Kyma, ago time.Duration) {
 		kyma.Status.Runtime.Observed.Heard = new(metav1.NewTime(w.now.Add(-ago)))
@@ -270,7 +268,7 @@ func TestPostponedReportIsNotTheOldestReport(t *testing.T) {
 	}
 }
 
-// TestPollOfAnIdleRuntimeIsOneRequest also checks that a heartbeat takes two requests, one of them for the report.
+// A heartbeat takes two requests, one of them for the report.
 func TestPollOfAnIdleRuntimeIsOneRequest(t *testing.T) {
 	const runtimes = 3
 	w, asked := atRest(t, runtimes)
@@ -299,7 +297,6 @@ func TestPollOfAnIdleRuntimeIsOneRequest(t *testing.T) {
 	}
 }
 
-// heartbeat makes a runtime report the same content again.
 func (w *waves) heartbeat(name string) {
 	w.Helper()
 	kept := w.digests[name]

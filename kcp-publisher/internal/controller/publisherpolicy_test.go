@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/permission"
 )
 
-// TestPublisherPatchesOnlyItsPartOfKymas impersonates the publisher, with the permissions of its chart.
+// The test impersonates the publisher with the permissions of its chart.
 func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
 	u, ctx := startUsers(t), t.Context()
 	u.apply("rbac", "publisher.yaml")

@@ -17,14 +17,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// newPullSecretCache returns a cache of a single Secret. It only requires permission to read the Secret with this name.
+// The cache requires permission only for the Secret with this name.
 func newPullSecretCache(mgr ctrl.Manager, secret types.NamespacedName) (cache.Cache, error) {
 	return newCacheOf(mgr, secret.Namespace, cache.Options{
 		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name),
 	})
 }
 
-// allKymas requests a reconciliation of every Kyma, because the changed Secret is for all runtimes.
 func (k *Kymas) allKymas(ctx context.Context, _ *corev1.Secret) []ctrl.Request {
 	kymas, err := k.Catalog.mark(ctx)
 	if err != nil {
@@ -38,8 +37,8 @@ func (k *Kymas) allKymas(ctx context.Context, _ *corev1.Secret) []ctrl.Request {
 	return requests
 }
 
-// readPullSecret returns the image pull Secret for all runtimes, or no Secret if none is configured. problem is the
-// reason why the Secret is unavailable. In this case runtimes keep their existing copy.
+// readPullSecret returns the image pull Secret, or no Secret if none is configured. problem is the reason why the
+// Secret is unavailable.
 func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, problem, err error) {
 	if k.pullSecrets == nil {
 		return nil, nil, nil
@@ -62,8 +61,7 @@ func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, pr
 	return []corev1.Secret{forAllRuntimes(secret)}, nil, nil
 }
 
-// forAllRuntimes returns a copy of the Secret without its module label and annotations. Workloads refer to the Secret
-// by its name, so an annotation must not rename it.
+// forAllRuntimes returns a copy of the Secret without its module label and annotations, which could rename it.
 func forAllRuntimes(secret *corev1.Secret) corev1.Secret {
 	shared := *secret
 	shared.Labels, shared.Annotations = maps.Clone(secret.Labels), nil

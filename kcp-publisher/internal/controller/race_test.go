@@ -17,7 +17,7 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage driver
 	"github.com/go-logr/logr"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
@@ -35,13 +35,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// emptyRegistry returns a real registry with in-memory storage.
 func emptyRegistry(t *testing.T) store.Store {
 	t.Helper()
 	return observedRegistry(t, nil)
 }
 
-// observedRegistry returns an empty registry whose requests are sent through the transport of observe.
 func observedRegistry(t *testing.T, observe func(http.RoundTripper) http.RoundTripper) store.Store {
 	t.Helper()
 	logrus.SetOutput(io.Discard)
@@ -64,7 +62,6 @@ func observedRegistry(t *testing.T, observe func(http.RoundTripper) http.RoundTr
 	return place
 }
 
-// quiet returns a context without a logger.
 func quiet(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
 // race is a publisher for several runtimes whose keys are rotated while agents poll.
@@ -73,7 +70,7 @@ type race struct {
 	place     store.Store
 	folder    keys.Folder
 	publisher *publish.Publisher
-	records   sync.Map // of *publish.Record, by runtime
+	records   sync.Map
 	pinned    trust.Root
 }
 
@@ -99,7 +96,6 @@ func newRace(t *testing.T) *race {
 	return r
 }
 
-// publish publishes the bundle of one runtime, like a worker of the controller.
 func (r *race) publish(ctx context.Context, runtime, channel string) error {
 	snapshot, err := catalog.New(nil, nil)
 	if err != nil {
@@ -113,7 +109,6 @@ func (r *race) publish(ctx context.Context, runtime, channel string) error {
 	return err
 }
 
-// rotate creates the next version of the root with a new publisher key.
 func (r *race) rotate(ctx context.Context, dropOld bool) error {
 	change, err := r.folder.Change(time.Now().AddDate(1, 0, 0))
 	if err != nil {
@@ -131,11 +126,10 @@ type looker struct {
 	runtime string
 	root    trust.Root
 	last    bundle.Accepted
-	by      string // the key that signed the applied bundle
+	by      string // key that signed the applied bundle
 }
 
-// poll follows the root and verifies the bundle. After a refusal that a newer root can resolve, it follows the root
-// again.
+// After a refusal that a newer root can resolve, poll reads the root again.
 func (l *looker) poll(ctx context.Context, place store.Store) error {
 	if err := l.follow(ctx, place); err != nil {
 		return err
@@ -179,16 +173,13 @@ func (l *looker) follow(ctx context.Context, place store.Store) error {
 	return err
 }
 
-// withRaceDetector reports whether the test runs with the race detector, for tests of concurrent code.
 func withRaceDetector() bool {
 	info, _ := debug.ReadBuildInfo()
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// TestKeysRotateWhileBundlesArePublished rotates the publisher's key repeatedly while workers publish and agents poll.
-// If the old key stays listed until all bundles are signed again, as docs/security/keys.md recommends, no agent refuses
-// a bundle. If the old key is dropped immediately, as after a theft, agents can refuse bundles that were signed with
-// it. In the end all agents have applied a bundle of the newest root and key.
+// If the old key stays listed until all bundles are signed again, no agent may refuse a bundle. In the end, all agents
+// must have applied a bundle of the newest root and key.
 func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 	for name, dropOld := range map[string]bool{"old key is kept for one rotation": false,
 		"old key is dropped immediately": true} {

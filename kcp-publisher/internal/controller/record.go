@@ -20,10 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// persistFirst writes facts to the status that the publisher could not recover after it publishes the bundle. If the
-// runtime's new key were lost, the publisher would refuse all reports, because the runtime does not enroll a key again
-// that its bundle contains. If the record of a delivered Secret were lost, the Secret would never be removed. The
-// modules that lifecycle-manager installed are unknown once its Manifests are deleted.
+// persistFirst writes facts to the status that the publisher could not recover after a crash, such as the runtime's new
+// key.
 func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) error {
 	if !mustPersist(before.Status.Runtime, kyma.Status.Runtime) {
 		return nil
@@ -36,8 +34,6 @@ func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) er
 	return nil
 }
 
-// mustPersist reports whether a status has new facts about the assignment, key, clone, Secrets or takeover of its
-// runtime.
 func mustPersist(before, after *v1beta2.RuntimeStatus) bool {
 	if after == nil {
 		return false
@@ -64,14 +60,13 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 	return key.Thumbprint
 }
 
-// postponesStatus reports whether the next pass, and not this one, writes the status of a Kyma. Bundles take
-// precedence: during a promotion to a whole fleet, writing a status for each bundle would delay the last bundle
-// considerably. After a crash, the publisher rebuilds a missing status from the registry.
+// postponesStatus reports whether the next pass writes the status of a Kyma instead of this one. Pushing bundles to
+// other runtimes takes precedence.
 func postponesStatus(outcome publish.Outcome) bool {
 	return outcome.Pushed && !outcome.Unrecorded && outcome.Deviation == nil
 }
 
-// write writes the status of a Kyma if it differs, and updates the metrics.
+// write writes a changed status of a Kyma and updates the metrics.
 func (k *Kymas) write(ctx context.Context, before, after *v1beta2.Kyma) error {
 	if ingest.NeedsUpdate(before.Status, after.Status) {
 		k.setHealthyUntil(after)
@@ -83,8 +78,8 @@ func (k *Kymas) write(ctx context.Context, before, after *v1beta2.Kyma) error {
 	return nil
 }
 
-// patch is the only writer of a Kyma's status. If the API server refuses the status, it returns the refusal and writes
-// a status with that error.
+// patch is the only writer of a Kyma's status. If the API server refuses the status, it writes a status with that
+// error.
 func (k *Kymas) patch(ctx context.Context, before, after *v1beta2.Kyma) (refused, err error) {
 	was, is := before.Status, after.Status // Patch overwrites after with the response of the API server
 	err = k.Client.Status().Patch(ctx, after, statusPatch{before})
@@ -104,12 +99,11 @@ func (k *Kymas) patch(ctx context.Context, before, after *v1beta2.Kyma) (refused
 	return refused, nil
 }
 
-// setHealthyUntil sets HealthyUntil and Running in a status before it is written.
 func (k *Kymas) setHealthyUntil(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		return
 	}
-	runtime := *kyma.Status.Runtime // a copy, because the previous status can point to the same struct
+	runtime := *kyma.Status.Runtime // the previous status can point to the same struct
 	runtime.HealthyUntil, runtime.Running = nil, ""
 	if until := fleet.HealthyUntil(kyma, k.Now()); !until.IsZero() {
 		runtime.HealthyUntil, runtime.Running = &metav1.Time{Time: until}, fleet.Running(kyma)
@@ -120,15 +114,15 @@ func (k *Kymas) setHealthyUntil(kyma *v1beta2.Kyma) {
 // etcdTooLarge is etcd's error for a large request, which the API server returns as an internal error.
 const etcdTooLarge = "etcdserver: request is too large"
 
-// unwritable reports whether an error means that the API server would refuse a status at every attempt.
+// unwritable reports whether the API server would refuse the status at every attempt.
 func unwritable(err error) bool {
 	return err != nil &&
 		(apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 			strings.Contains(err.Error(), etcdTooLarge))
 }
 
-// writeRefusal writes a minimal status instead of a refused one. Otherwise the last good status would stay forever and
-// look healthy.
+// writeRefusal writes a minimal status instead of a refused one. Otherwise, the last good status would stay and look
+// healthy.
 func (k *Kymas) writeRefusal(ctx context.Context, before, after *v1beta2.Kyma, cause error) error {
 	after.Status = ingest.Unwritable(before.Status, after.Status, after.Generation, cause, k.Now())
 	k.setHealthyUntil(after)

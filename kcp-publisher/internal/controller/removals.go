@@ -22,26 +22,22 @@ import (
 )
 
 const (
-	// removalSettles is the time that the first removal of a change waits for further removals, because labels of many
-	// Kymas change one by one.
+	// The first removal waits for removalSettles, because labels of many Kymas change one by one.
 	removalSettles = time.Second
-	// removalsFresh is how long a decision about the whole fleet can be reused.
+	// removalsFresh is the time for which a decision about the whole fleet can be reused.
 	removalsFresh = 2 * time.Second
 )
 
-// removals decides about removals based on the state of the whole fleet. It is safe for concurrent use.
+// removals decides about removals of modules, based on the whole fleet. It is safe for concurrent use.
 type removals struct {
 	kymas *Kymas
 
-	mu sync.Mutex // guards the fields below
-	// pending contains the pending removals of each Kyma, computed from its version and the catalog.
+	mu      sync.Mutex // guards the fields below
 	pending map[types.UID]pendingRemovals
 	// first contains the time when each pending removal was first seen.
 	first map[removal.Removal]time.Time
-	// last is the last decision about the whole fleet.
-	last decidedRemovals
-	// gone contains recently allowed removals with the times when they were first seen. They count toward the limits
-	// even after their Kyma is deleted.
+	last  decidedRemovals
+	// gone contains recently allowed removals of Kymas that may be deleted. They still count toward the limits.
 	gone map[removal.Removal]time.Time
 	// announced is the text of the last announcement of waiting removals.
 	announced string
@@ -69,7 +65,7 @@ func newRemovals(kymas *Kymas) *removals {
 	}
 }
 
-// judge decides which new removals the next bundle of a runtime can contain.
+// judge returns the new removals that the next bundle of a runtime can contain.
 func (r *removals) judge(
 	ctx context.Context, removing plan.Removing, snapshot *catalog.Snapshot,
 ) (plan.Verdict, error) {
@@ -120,8 +116,7 @@ func (r *removals) judge(
 	return verdict, nil
 }
 
-// decided returns a decision about the whole fleet that covers the pending removals of one Kyma. Only a new decision
-// reads the whole fleet.
+// decided returns a decision that covers the pending removals of one Kyma. Only a new decision reads the whole fleet.
 func (r *removals) decided(
 	ctx context.Context, own *v1beta2.Kyma, pending []removal.Pending, snapshot *catalog.Snapshot, now time.Time,
 ) (decidedRemovals, error) {
@@ -182,7 +177,7 @@ func (r *removals) decided(
 	return r.last, nil
 }
 
-// recentOfGone returns the recently allowed removals of runtimes whose Kyma no longer exists.
+// recentOfGone returns the recently allowed removals of deleted Kymas.
 func (r *removals) recentOfGone(existing map[string]bool, since time.Time) (recent []removal.Removal) {
 	for known, at := range r.gone {
 		switch {
@@ -195,8 +190,7 @@ func (r *removals) recentOfGone(existing map[string]bool, since time.Time) (rece
 	return recent
 }
 
-// isNamespaceDeleted reports whether the namespace of deleted Kymas is being deleted as well. Without permission to
-// read the namespace, it returns false, so only the limits for the number of removals apply.
+// Without permission to read the namespace, isNamespaceDeleted returns false, and the limits of removals apply.
 func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pending) (bool, error) {
 	if !slices.ContainsFunc(pending, func(p removal.Pending) bool { return p.Module == "" }) {
 		return false, nil
@@ -215,7 +209,6 @@ func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pendin
 	return !namespace.DeletionTimestamp.IsZero(), nil
 }
 
-// pendingOf returns the pending removals of a Kyma's modules with their details.
 func (k *Kymas) pendingOf(kyma *v1beta2.Kyma, modules []string, restored bool) []removal.Pending {
 	all := plan.PendingOf(kyma, modules, restored, k.compared())
 	if k.ApprovedByCommit == nil {
@@ -228,8 +221,7 @@ func (k *Kymas) pendingOf(kyma *v1beta2.Kyma, modules []string, restored bool) [
 	return all
 }
 
-// compared returns the start time of the last comparison that found Git's newest commit fully applied, or zero if no
-// Git repository is configured.
+// compared returns the start of the last comparison that found the newest Git commit fully applied, or zero.
 func (k *Kymas) compared() time.Time {
 	if k.Compared == nil {
 		return time.Time{}

@@ -23,8 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// reports fetches and verifies the latest report of each runtime, and records it in the fleet. It is safe for
-// concurrent use.
+// reports fetches and verifies the latest report of each runtime. It is safe for concurrent use.
 type reports struct {
 	place store.Store
 	now   func() time.Time
@@ -41,7 +40,6 @@ func newReports(place store.Store, now func() time.Time, fleet *fleetstate.Fleet
 	return &reports{place: place, now: now, fleet: fleet, slimmer: slimmer}
 }
 
-// answer is a registry's response to a request for the digest of the latest report.
 type answer struct {
 	at time.Time
 	// notified is the number of notifications before the request.
@@ -50,8 +48,7 @@ type answer struct {
 	err      error
 }
 
-// ask returns the digest of the latest report of a Kyma's runtime. It does not read the registry if the last response
-// is still fresh.
+// ask returns the digest of the latest report of a Kyma's runtime. It uses the last response while that is fresh.
 func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.Report, fresh time.Duration) answer {
 	notified := r.fleet.Get(client.ObjectKeyFromObject(kyma)).Notified
 	if known.Fresh(notified, fresh, r.now()) {
@@ -70,10 +67,8 @@ func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.
 	return newest
 }
 
-// fetch returns the latest report of a Kyma's runtime and the previously known report. It does not read the registry if
-// the known report is fresh, and does not read the digest again if reply, an earlier response, contains it. The error
-// means that the registry did not respond. A report that is refused, or that the registry does not return, only affects
-// this runtime and is not an error.
+// fetch returns the latest report and the previously known report of a Kyma's runtime. reply is an earlier response
+// with the digest of the latest report. The error means that the registry did not respond.
 func (r *reports) fetch(
 	ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration, reply *answer,
 ) (newest, before fleetstate.Report, err error) {
@@ -92,7 +87,7 @@ func (r *reports) fetch(
 			from.LastSequence = max(from.LastSequence, last.Sequence) // the sequence in the status can be older
 		}
 	} else if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
-		// This content is already in the status, so it needs no check.
+		// The status already contains this content, so it needs no check.
 		from.Known = digest.Digest(status.Observed.Report)
 	}
 	found, fetched, err := r.pull(ctx, from.Runtime, before.Digest, reply)
@@ -103,7 +98,7 @@ func (r *reports) fetch(
 	newest.Asked, newest.Notified, newest.Unread = r.now(), notified, nil
 	switch {
 	case refusal.Of(err) != nil:
-		newest.Digest, newest.Refused = found, refusal.Of(err) // the report is too large to fetch
+		newest.Digest, newest.Refused = found, refusal.Of(err) // the report is too large
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		newest.Unread = store.WithoutDetail(err)
 	case err == nil && found != before.Digest:
@@ -150,14 +145,13 @@ func (r *reports) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 	)
 }
 
-// isRecorded reports whether a Kyma's status is based on a report with the same content.
 func isRecorded(kyma *v1beta2.Kyma, accepted bundle.AcceptedReport) bool {
 	status := kyma.Status.Runtime
 	return status != nil && status.Observed != nil && status.Observed.Report == accepted.Content.String()
 }
 
-// unrecordedUntil returns the latest time at which another publisher can have received a report that is not recorded in
-// the status. It returns zero if this process has accepted a report.
+// unrecordedUntil returns the latest time at which another publisher can have received an unrecorded report. It returns
+// zero if this process has accepted a report.
 func (r *reports) unrecordedUntil(kyma *v1beta2.Kyma) time.Time {
 	known := r.remembered(kyma)
 	r.mu.Lock()
@@ -168,8 +162,7 @@ func (r *reports) unrecordedUntil(kyma *v1beta2.Kyma) time.Time {
 	return plan.LatestUnrecorded(kyma, r.began)
 }
 
-// past returns a time without its monotonic clock reading. If the time is in the future, because the clock was set
-// back, it returns the current time.
+// past returns the time without its monotonic clock reading, or the current time if the time is in the future.
 func (r *reports) past(at time.Time) time.Time {
 	at = at.Round(0)
 	if now := r.now().Round(0); now.Before(at) {
@@ -178,9 +171,7 @@ func (r *reports) past(at time.Time) time.Time {
 	return at
 }
 
-// pull reads the digest of the latest report, and fetches the report if this digest differs from the known digest. It
-// does not read the digest if reply contains it. If known is empty, it fetches the report without reading the digest
-// first.
+// pull reads the digest of the latest report, and fetches the report if the digest differs from the known one.
 func (r *reports) pull(
 	ctx context.Context, runtime string, known digest.Digest, reply *answer,
 ) (digest.Digest, bundle.Fetched, error) {
@@ -208,8 +199,8 @@ func (r *reports) pull(
 	return newest, fetched, err
 }
 
-// remembered returns the latest known report of a Kyma's runtime. It is zero if another publisher wrote the status from
-// a newer report, because the known report must not overwrite the newer one.
+// remembered returns the latest known report of a Kyma's runtime. It is zero if the status contains a newer report of
+// another publisher.
 func (r *reports) remembered(kyma *v1beta2.Kyma) fleetstate.Report {
 	known := r.fleet.Of(kyma).Report
 	if known.Overtaken(kyma.Status.Runtime, r.now()) {
@@ -222,8 +213,7 @@ func (r *reports) remember(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	r.fleet.EditOf(kyma, func(known *fleetstate.Runtime) { known.Report = newest })
 }
 
-// fetchReport returns the latest report of a Kyma's runtime, and emits Events about changes in it. reply is described
-// at reports.fetch.
+// fetchReport returns the latest report and emits Events about changes in it.
 func (k *Kymas) fetchReport(
 	ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration, reply *answer,
 ) (fleetstate.Report, error) {
@@ -247,8 +237,7 @@ func (k *Kymas) fetchReport(
 	return newest, nil
 }
 
-// applyReport updates a Kyma's status from the latest accepted report. It updates the status even if the report is
-// unchanged, because an earlier write may have been postponed or failed.
+// applyReport updates the status even if the report is unchanged, because an earlier write may have failed.
 func (k *Kymas) applyReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	if newest.Accepted == nil || newest.Refused != nil {
 		return
@@ -268,11 +257,10 @@ func (k *Kymas) applyReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	}
 }
 
-// announceRefused emits an Event for every newly reported refused bundle.
 func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
 	runtime := plan.RuntimeID(kyma)
 	if before == nil && isRecorded(kyma, after) {
-		return // this process has just started, and the previous process announced the refusal
+		return // the previous process announced the refusal
 	}
 	warned := map[string]bool{}
 	if before != nil {
@@ -282,7 +270,7 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	}
 	for _, r := range after.Refused {
 		if !warned[r.Digest.String()+string(r.Reason)] {
-			// The registry may not contain the pushed bundle: check the bundle again, and replace it if necessary.
+			// The registry may not contain the pushed bundle, so check the bundle again.
 			k.published(kyma).Recheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
 			k.announce(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused,
@@ -291,7 +279,6 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	}
 }
 
-// eventNote limits external text to the length of an Event's note, and makes it printable.
 func eventNote(text string) string {
 	return bundle.Bounded(text, bundle.MaxNoteBytes)
 }

@@ -30,7 +30,6 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// asking returns reports that read from a registry with this handler.
 func asking(t *testing.T, handler http.HandlerFunc) *reports {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -54,8 +53,8 @@ func kymaOf(runtime string) *v1beta2.Kyma {
 	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: runtime, Namespace: "kcp-system", UID: "first"}}
 }
 
-// TestHeartbeatDoesNotWriteTheStatus follows one runtime through heartbeats, replayed reports and restarts of the
-// publisher. The status must not change after the first report, except once a day.
+// The test follows one runtime through heartbeats, replayed reports and restarts. The status may change only once a
+// day.
 func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
 	key, thumbprint := trusttest.PublicKey(t, signer), trusttest.Thumbprint(t, signer)
@@ -147,8 +146,7 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 	}
 }
 
-// TestDelayedReportDoesNotProveThatARuntimeIsAlive checks that, after a restart, the time of a report that follows a
-// missing or refused report is the time in the report, not its arrival time.
+// After a restart, the time of the next report is the time in the report, not its arrival time.
 func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	place, signer, kyma := store.NewMemory(), trusttest.NewSigner(t), kymaOf("one")
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
@@ -198,14 +196,13 @@ func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	}
 }
 
-// judged is the result for a report: whether it was refused, and the time of the runtime's last report.
+// judged is the result for a report.
 type judged struct {
 	refused    bool
 	lastReport time.Time
 }
 
-// TestRolloutUsesAReportOnlyAfterItsContentIsRecorded covers the time between the arrival of a report and the status
-// with its content. A rollout that used only the report's arrival would count the runtime as failed.
+// A rollout that used only the report's arrival would treat the runtime as failed.
 func TestRolloutUsesAReportOnlyAfterItsContentIsRecorded(t *testing.T) {
 	const later = 2 * time.Hour
 	kyma := kymaOf("one")
@@ -301,7 +298,7 @@ func TestOnlyARegistryOutageDelaysAllRuntimes(t *testing.T) {
 	}
 }
 
-// TestStartedPublisherReadsEachReportOnce checks that a publisher reads the digest first only for a known report.
+// A publisher reads the digest first only for a known report.
 func TestStartedPublisherReadsEachReportOnce(t *testing.T) {
 	var asked []string
 	manifest := []byte(`{"schemaVersion":2}`)
@@ -364,8 +361,7 @@ func TestRepeatedRegistryErrorHasTheSameText(t *testing.T) {
 	}
 }
 
-// TestReportContentIsCheckedUntilItIsAccepted counts the checks of a report's content. These checks cost as much as the
-// rest of the verification.
+// Checking the content of a report is expensive.
 func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))

@@ -15,23 +15,17 @@ import (
 )
 
 const (
-	// reportTimesInterval is the interval between two messages of a shard with the times of its runtimes' reports,
-	// while a rollout is active.
 	reportTimesInterval = 5 * time.Second
-	// reportTimesOutdated is the age at which a shard's last message is outdated. The planner then assumes that
-	// runtimes of the shard can have reported since the message.
+	// If a shard's message is older than reportTimesOutdated, its runtimes can have reported since then.
 	reportTimesOutdated = 30 * time.Second
-	// shardsTick is the interval between checks for messages between shards and planner.
-	shardsTick = time.Second
+	shardsTick          = time.Second
 )
 
 // ReportTimesWriter sends the times of a shard's last reports to the planner.
 type ReportTimesWriter func(ctx context.Context, data []byte) error
 
-// reportTimesSender sends the times of a shard's last reports to the planner while the planner needs them.
 type reportTimesSender struct{ kymas *Kymas }
 
-// Start sends the times of the last reports until the context ends.
 func (h reportTimesSender) Start(ctx context.Context) error {
 	tick := time.NewTicker(shardsTick)
 	defer tick.Stop()
@@ -64,7 +58,6 @@ func (h reportTimesSender) send(ctx context.Context, s *Shard) error {
 	return s.SendReportTimes(ctx, data)
 }
 
-// times returns the times of the last reports in the format of the message to the planner.
 func (r *reports) times() shard.ReportTimes {
 	r.mu.Lock()
 	began, now := r.began, r.now()
@@ -82,9 +75,7 @@ func (r *reports) times() shard.ReportTimes {
 	return all
 }
 
-// lastReportOf returns the time of a runtime's last report. It combines the Kyma's status with received, the shard's
-// last message, which can be nil. If the message is outdated, or the shard has not read the report yet, the result
-// states that a newer report can exist.
+// lastReportOf combines the Kyma's status with received, the shard's last message, which can be nil.
 func lastReportOf(kyma *v1beta2.Kyma, received *shard.ReportTimes, now time.Time) silence.LastReport {
 	outdated := received == nil || now.Sub(received.At) > reportTimesOutdated
 	var since time.Time

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// TestRequestedReconcileReadsTheRegistryAgain replaces the bundle in the registry with an older one. A publisher that
-// checks the registry yearly detects this only when an operator requests a reconciliation.
+// The test replaces the bundle in the registry with an older one. The publisher detects this only when an operator
+// requests a reconciliation.
 func TestRequestedReconcileReadsTheRegistryAgain(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.must(w.api.Delete(t.Context(), w.policy()))
@@ -55,7 +55,7 @@ func TestRequestedReconcileReadsTheRegistryAgain(t *testing.T) {
 	}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
 	w.must(w.api.Update(t.Context(), kyma))
-	poll() // the status for a push is written in the next pass
+	poll() // the next pass writes the status
 	if kyma = poll(); !asked() || there() == older.Descriptor.Digest || kyma.Status.LastHandledReconcileAt != "now" {
 		t.Errorf("after the request: got report read %t, bundle %s, handled request %q", asked(), there(),
 			kyma.Status.LastHandledReconcileAt)
@@ -66,7 +66,6 @@ func TestRequestedReconcileReadsTheRegistryAgain(t *testing.T) {
 	}
 }
 
-// TestRequestedReconcileIgnoresTheRegistryBackoff requests a reconciliation during the registry's backoff.
 func TestRequestedReconcileIgnoresTheRegistryBackoff(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.settle()

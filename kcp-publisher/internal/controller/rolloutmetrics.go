@@ -24,7 +24,7 @@ var (
 	})
 )
 
-// setRolloutMetrics sets the metrics of rollouts. The number of series grows with active rollouts, not with runtimes.
+// The number of series grows with active rollouts, not with runtimes.
 func setRolloutMetrics(newest []*fleet.Rollout) {
 	rolloutStates.Reset()
 	rolloutRuntimes.Reset()

@@ -56,7 +56,6 @@ func TestCheckMetricsCountRuntimesOfAllWaves(t *testing.T) {
 	}
 }
 
-// series returns the values of a metric by label values, in the order of the label names: channel, module, state, wave.
 func series(t *testing.T, name string) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

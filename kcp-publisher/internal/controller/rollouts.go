@@ -24,43 +24,39 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Rollouts creates and advances rollouts, and provides the catalog and gates for resolving Kymas. It has no state of
-// its own. Every decision is written to the Rollout objects before it takes effect, so a new leader makes the same
-// decisions.
+// Rollouts creates and advances rollouts, and provides the catalog and gates for resolving Kymas. All of its state is
+// in the Rollout objects, so a new leader makes the same decisions.
 type Rollouts struct {
 	Client  client.Client
 	Events  events.EventRecorder
 	Catalog *Catalog
-	// Interval is the time between two evaluations of an active rollout without events. It is needed because soak times
-	// and deadlines cause no events.
+	// Interval is the time between two evaluations of an active rollout. Soak times and deadlines cause no events.
 	Interval time.Duration
 	Now      func() time.Time
 
 	lastReport func(*v1beta2.Kyma) silence.LastReport
-	// shard is this process's part of the fleet. A process with a shard only reads the Rollouts that the planner
-	// writes. shard is nil if this process itself writes the Rollouts.
+	// shard is this process's part of the fleet. In a shard, Rollouts only reads the Rollout objects.
 	shard *Shard
-	// announce sends the shards the state of the control plane that the planner has processed, and whether a rollout is
-	// active. It is nil if sharding is disabled.
+	// announce sends the shards the processed state of the control plane, and whether a rollout is active. It is nil
+	// without shards.
 	announce func(ctx context.Context, state string, active bool) error
 	view     atomic.Pointer[plan.View]
 	// quiet is the longest time between reports of a healthy runtime.
 	quiet time.Duration
-	// Only Reconcile uses members and checked, and it never runs concurrently. checked contains the generations of the
-	// policies that warnOfflineAfter has checked, and is nil before the first check.
+	// Only Reconcile uses members and checked. checked contains the generations of the policies that warnOfflineAfter
+	// has checked.
 	members plan.MemberCache
 	checked map[types.UID]int64
 }
 
 const (
-	// rolloutInterval is the longest time between two evaluations of an active rollout.
 	rolloutInterval = 10 * time.Second
-	// reportsSettle is the time to collect reports, because evaluating a whole fleet for each report would be too slow.
+	// reportsSettle is the time to collect reports before an evaluation.
 	reportsSettle = 500 * time.Millisecond
 )
 
-// View returns the catalog and gates for resolving Kymas, or nil before the first evaluation. In a shard, it also
-// returns nil until the planner has announced that it processed the same state of the control plane.
+// View returns the catalog and gates for resolving Kymas, or nil before the first evaluation. In a shard, it returns
+// nil until the planner has processed the same state.
 func (r *Rollouts) View() *plan.View {
 	view := r.view.Load()
 	if view == nil || !r.shard.planned(view.State) {
@@ -69,7 +65,7 @@ func (r *Rollouts) View() *plan.View {
 	return view
 }
 
-// Reconcile evaluates the rollouts of all modules and channels. It ignores the name in the request.
+// Reconcile evaluates the rollouts of all modules and channels.
 func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	next := &plan.View{Catalog: r.Catalog.Snapshot()}
 	if next.Catalog == nil {
@@ -86,7 +82,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, fmt.Errorf("list RolloutPolicies and Rollouts: %w", err)
 	}
 	if r.Catalog.changing() || r.Catalog.Snapshot() != next.Catalog {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the catalog changed while the objects were read
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the catalog changed during the read
 	}
 	r.warnOfflineAfter(ctx, policies.Items)
 	if r.shard != nil {
@@ -101,7 +97,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	var unsure bool // true if the last report of a runtime is not known for certain
 	if len(policies.Items)+len(rollouts.Items) > 0 {
 		var kymas v1beta2.KymaList
-		// The Kymas are only read, and copies of many Kymas are expensive.
+		// The Kymas are only read, and copying many Kymas is expensive.
 		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil {
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
@@ -122,7 +118,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		}
 	}
 	if err := r.write(ctx, &round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the read state is outdated
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -139,8 +135,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, nil
 }
 
-// activate makes the decisions of an evaluation effective: it stores the view for resolving Kymas. In the planner, it
-// announces the evaluated state to the shards instead.
+// activate stores the view for resolving Kymas, or announces the state to the shards in the planner.
 func (r *Rollouts) activate(
 	ctx context.Context, next *plan.View, all []plan.Member, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout,
 	active bool,
@@ -150,17 +145,16 @@ func (r *Rollouts) activate(
 	}
 	before := r.view.Load()
 	if next.Same(before) {
-		next = before // Basis compares pointers: a new one causes a full pass of every Kyma
+		next = before // a new pointer causes a full pass of every Kyma
 	}
 	r.view.Store(next)
 	if err := r.mark(ctx, before, next, all); err != nil {
-		r.view.Store(before) // so that the next evaluation marks the Kymas again
+		r.view.Store(before) // the next evaluation then marks the Kymas again
 		return err
 	}
 	return nil
 }
 
-// after returns the rollouts that exist after a round's creations and deletions.
 func after(round rollout.Round, before []fleet.Rollout) []fleet.Rollout {
 	gone := map[string]bool{}
 	for _, old := range round.Forget {
@@ -178,8 +172,7 @@ func after(round rollout.Round, before []fleet.Rollout) []fleet.Rollout {
 	return all
 }
 
-// longestOffline returns the time after which every rollout considers a runtime silent. No rollout awaits the runtime's
-// report from then on.
+// After the longest offlineAfter, no rollout awaits a runtime's report.
 func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (longest time.Duration) {
 	for i := range policies {
 		longest = max(longest, policies[i].Spec.OfflineAfter.Duration)
@@ -190,7 +183,7 @@ func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (l
 	return longest
 }
 
-// write writes the results of a round to the API server. Afterwards, activate can make them effective.
+// write writes the results of an evaluation to the API server, before activate makes them effective.
 func (r *Rollouts) write(ctx context.Context, round *rollout.Round, before []fleet.Rollout) error {
 	for _, made := range slices.Clone(round.Create) {
 		status := made.Status
@@ -230,8 +223,7 @@ func (r *Rollouts) write(ctx context.Context, round *rollout.Round, before []fle
 	return nil
 }
 
-// refusedRollout returns why a rollout cannot be created until a user changes something, or empty if it was created or
-// can be created later. One such rollout must not stop the rollouts of other modules.
+// refusedRollout returns the reason why a rollout cannot be created until a user changes something, or "".
 func refusedRollout(made *fleet.Rollout, before []fleet.Rollout, err error) string {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
@@ -246,8 +238,7 @@ func refusedRollout(made *fleet.Rollout, before []fleet.Rollout, err error) stri
 	return ""
 }
 
-// hold keeps the versions of the runtimes that follow a track whose rollout cannot be created. It emits an Event on the
-// policy.
+// hold keeps the installed versions of the runtimes whose rollout cannot be created, and emits an Event on the policy.
 func (r *Rollouts) hold(round *rollout.Round, refused *fleet.Rollout, why string) {
 	round.Hold(refused, bundle.Bounded(why, bundle.MaxMessageBytes))
 	policy := &corev1.ObjectReference{
@@ -257,7 +248,7 @@ func (r *Rollouts) hold(round *rollout.Round, refused *fleet.Rollout, why string
 	r.Events.Eventf(policy, nil, corev1.EventTypeWarning, fleet.ReasonRolloutRefused, "Rollout", "%s", eventNote(why))
 }
 
-// status writes the status of a rollout, unless the rollout has changed since it was read.
+// status returns a conflict if the rollout has changed since it was read.
 func (r *Rollouts) status(ctx context.Context, object *fleet.Rollout, status fleet.RolloutStatus) error {
 	before := object.DeepCopy()
 	object.Status = status
@@ -275,7 +266,7 @@ func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
 	}
 }
 
-// mark requests a reconciliation of every Kyma for which the two views decide differently.
+// mark requests a reconciliation of every Kyma for which the two views differ.
 func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
 	// After a slow change, Kymas are requeued for their next poll and would otherwise wait for this poll.
 	if slow := r.Catalog.slowChange.Swap(false); slow || before == nil ||

@@ -15,24 +15,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// rootAnnotator writes the expiry of a publisher's root of trust to an annotation of its Lease. The zero value does
-// nothing. It must be used from one goroutine.
+// rootAnnotator writes the expiry of the root of trust to an annotation of the publisher's Lease. The zero value does
+// nothing. It is not safe for concurrent use.
 type rootAnnotator struct {
 	reader client.Reader
 	writer client.Client
 	lease  client.ObjectKey
-	// lastText is the annotation at the last read of the Lease, read is the time of that read, and logged is the last
-	// logged error.
+	// lastText is the annotation at the last read, and logged is the last logged error.
 	lastText, logged string
 	read             time.Time
 }
 
-// rootCheckInterval is the interval between checks of an existing annotation, because the annotation or the Lease can
-// be deleted.
+// The annotation or the Lease can be deleted, so it is checked at this interval.
 const rootCheckInterval = 30 * time.Minute
 
-// note writes the expiry of the root of trust to the publisher's Lease, so programs without the keys can read it. A
-// failed write is repeated at the next check. Without leader election, there is no Lease and note does nothing.
+// note retries a failed write at the next check. Without leader election, it does nothing.
 func (n *rootAnnotator) note(ctx context.Context, root trust.Root, now time.Time) {
 	text := fleet.RootNote{Epoch: root.Epoch, Version: root.Version, Expires: root.Expires.UTC(),
 		Fleet: root.Fleet}.String()
@@ -51,7 +48,7 @@ func (n *rootAnnotator) note(ctx context.Context, root trust.Root, now time.Time
 			lease.Annotations = map[string]string{}
 		}
 		lease.Annotations[v1beta2.AnnotationRootOfTrust] = text
-		return n.writer.Update(ctx, lease) // fails on a conflict, so a renewal by the holder is not lost
+		return n.writer.Update(ctx, lease) // a conflict prevents the loss of a renewal by the holder
 	})
 	if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 		if why := fmt.Sprintf("write the root of trust to Lease %s: %v", n.lease, err); why != n.logged {

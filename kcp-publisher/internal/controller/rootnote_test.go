@@ -20,8 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// TestRootExpiryIsWrittenToTheLease renews the Lease between the read and the write of the annotation, as the Lease's
-// holder does every few seconds.
+// The Lease's holder renews it between the read and the write of the annotation.
 func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 	ctx := t.Context()
 	scheme := runtime.NewScheme()

@@ -24,7 +24,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// newSecretCache returns a cache that only contains the Secrets for runtimes.
 func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	labeled, err := labels.NewRequirement(v1beta2.LabelSecretFor, selection.Exists, nil)
 	if err != nil {
@@ -43,7 +42,6 @@ func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	return secrets, nil
 }
 
-// newCacheOf returns an additional cache of the selected objects in a namespace. The manager starts it.
 func newCacheOf(mgr ctrl.Manager, namespace string, options cache.Options) (cache.Cache, error) {
 	options.HTTPClient, options.Scheme, options.Mapper = mgr.GetHTTPClient(), mgr.GetScheme(), mgr.GetRESTMapper()
 	options.DefaultTransform, options.DefaultNamespaces = cache.TransformStripManagedFields(),
@@ -55,7 +53,6 @@ func newCacheOf(mgr ctrl.Manager, namespace string, options cache.Options) (cach
 	return found, mgr.Add(found)
 }
 
-// kymasOf requests a reconciliation of the Kyma of a Secret's runtime.
 func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
 	var kymas v1beta2.KymaList
 	runtime := secret.Labels[v1beta2.LabelSecretFor]
@@ -74,7 +71,6 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 	return requests
 }
 
-// logUnknownRuntime logs once if a Secret's runtime has no Kyma.
 func (k *Kymas) logUnknownRuntime(ctx context.Context, secret *corev1.Secret, known bool) {
 	subject, runtime := secret.Namespace+"/"+secret.Name, secret.Labels[v1beta2.LabelSecretFor]
 	if known {
@@ -89,8 +85,8 @@ func (k *Kymas) logUnknownRuntime(ctx context.Context, secret *corev1.Secret, kn
 		"secret", subject, "runtime", runtime, "namespace", k.Catalog.Namespace)
 }
 
-// addSecrets sets r.Secrets to the Secrets for a runtime. It does nothing for a runtime whose latest report was not
-// accepted. problem is the reason why some Secrets cannot be delivered.
+// addSecrets adds the Secrets for a runtime, unless its latest report was refused. problem is the reason why some
+// Secrets cannot be delivered.
 func (k *Kymas) addSecrets(
 	ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report,
 ) (problem, err error) {
@@ -117,14 +113,14 @@ func (k *Kymas) addSecrets(
 		Recipient: status.Key.Recipient, All: all, Known: status.Secrets, Partial: k.secrets == nil,
 	}
 	if problem != nil || k.secrets == nil {
-		// an invalid or unread Secret must not be removed from the runtime
+		// an invalid or unread Secret must stay in the runtime
 		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{})
 	}
 	return problem, nil
 }
 
-// runtimeSecrets converts Secrets of the control plane to Secrets for the runtime. If two Secrets would have the same
-// name in the runtime, it uses the older one. It returns the valid Secrets, and an error that lists the invalid ones.
+// runtimeSecrets returns the valid Secrets for the runtime, and an error that lists the invalid ones. If two Secrets
+// have the same name in the runtime, it uses the older one.
 func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 	byAge := slices.SortedFunc(slices.Values(there), func(a, b corev1.Secret) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -162,12 +158,12 @@ func runtimeSecret(secret *corev1.Secret) bundle.RuntimeSecret {
 		Name:      cmp.Or(secret.Annotations[v1beta2.AnnotationSecretName], secret.Name),
 		Labels:    ownLabels(secret.Labels), Type: secret.Type, Data: secret.Data,
 		Module: secret.Labels[v1beta2.LabelModuleName],
-		// A digest of the content would be a better revision, but would reveal information about the content.
+		// A digest of the content would reveal information about the content.
 		Revision: string(secret.UID) + " " + secret.ResourceVersion,
 	}
 }
 
-// ownLabels returns a Secret's labels without the labels in Kyma's domains, such as kyma-project.io.
+// ownLabels returns a Secret's labels without Kyma's own, such as labels in kyma-project.io.
 func ownLabels(all map[string]string) map[string]string {
 	own := maps.Clone(all)
 	maps.DeleteFunc(own, func(key, _ string) bool {

@@ -93,7 +93,6 @@ func TestInvalidSecretDoesNotBlockOthers(t *testing.T) {
 	}
 }
 
-// unread has no reader, so reading a Secret panics.
 type unread struct{ client.Reader }
 
 func TestUnknownRuntimeGetsNoSecrets(t *testing.T) {
@@ -121,7 +120,6 @@ func TestUnknownRuntimeGetsNoSecrets(t *testing.T) {
 	}
 }
 
-// pullSecretReader returns one Secret, or a NotFound error.
 type pullSecretReader struct {
 	client.Reader
 	secret *corev1.Secret
@@ -174,7 +172,7 @@ func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 				t.Errorf("%s: the Secret is restricted to module %s", name, s.Module)
 			}
 		}
-		// other Secrets are not read here, so none of them may be removed
+		// other Secrets are not read, so they must not be removed
 		if !slices.Equal(got, c.want) || !slices.Equal(r.Secrets.Known, c.want) {
 			t.Errorf("%s: got Secrets %v, known %v, want %v", name, got, r.Secrets.Known, c.want)
 		}

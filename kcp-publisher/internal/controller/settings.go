@@ -19,42 +19,38 @@ import (
 )
 
 const (
-	// enforcedFor is how long the publisher relies on a probe that found the admission policy enforced. unenforcedFor
-	// is how long it relies on a probe that did not.
+	// enforcedFor is how long a successful probe of the admission policy is valid. unenforcedFor applies to a failed
+	// probe.
 	enforcedFor   = 5 * time.Minute
 	unenforcedFor = 10 * time.Second
-	// policySettles is the time after the first probe during which a missing policy is an error. Afterwards, restricted
-	// settings are ignored instead. The API server applies a new policy some seconds after its creation, and a chart
-	// creates it together with the publisher.
+	// policySettles is the time in which a missing policy is an error, because the API server applies a new policy with
+	// a delay. Afterwards, restricted settings are ignored.
 	policySettles = 30 * time.Second
-	// maxWarned limits the number of Kymas whose last Event is remembered. Beyond this limit, Events can be repeated.
+	// maxWarned limits the number of Kymas whose last Event is remembered.
 	maxWarned = 10_000
 )
 
 var errPolicyUnknown = errors.New("failed to probe the admission policy for settings of Kymas")
 
-// settingsClient drops restricted settings from the Kymas that it returns while the API server does not enforce the
-// admission policy for them. It probes the policy when it first reads a Kyma with such a setting.
+// settingsClient removes restricted settings from Kymas while the API server does not enforce the admission policy for
+// them.
 type settingsClient struct {
 	client.Client
 	events events.EventRecorder
 	now    func() time.Time
 
-	mu       sync.Mutex // guards the fields below
-	known    bool       // a probe succeeded
+	mu       sync.Mutex
+	known    bool // a probe succeeded
 	enforced bool
 	first    time.Time // time of the first probe
 	until    time.Time // time of the next probe
 	warned   map[types.UID]string
 }
 
-// restrictSettings returns a client that ignores restricted settings of Kymas unless the API server enforces their
-// permissions.
 func restrictSettings(c client.Client, recorder events.EventRecorder, now func() time.Time) *settingsClient {
 	return &settingsClient{Client: c, events: recorder, now: now, warned: map[types.UID]string{}}
 }
 
-// Get reads an object, and drops restricted settings from a Kyma.
 func (c *settingsClient) Get(
 	ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 ) error {
@@ -67,7 +63,6 @@ func (c *settingsClient) Get(
 	return nil
 }
 
-// List reads objects, and drops restricted settings from Kymas.
 func (c *settingsClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if err := c.Client.List(ctx, list, opts...); err != nil {
 		return err
@@ -91,40 +86,34 @@ func (c *settingsClient) List(ctx context.Context, list client.ObjectList, opts 
 	return nil
 }
 
-// Patch changes an object, and drops restricted settings from the Kyma that the API server returns.
 func (c *settingsClient) Patch(
 	ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption,
 ) error {
 	return c.written(ctx, object, c.Client.Patch(ctx, object, patch, opts...))
 }
 
-// Status returns a client for statuses that drops restricted settings as well.
 func (c *settingsClient) Status() client.SubResourceWriter {
 	return restrictedStatus{c.Client.Status(), c}
 }
 
-// restrictedStatus writes statuses and removes restricted settings from the returned Kyma, because the API server
-// returns the whole object.
+// The API server returns the whole Kyma after a status write.
 type restrictedStatus struct {
 	client.SubResourceWriter
 	settings *settingsClient
 }
 
-// Patch changes a status, and drops restricted settings from the returned Kyma.
 func (s restrictedStatus) Patch(
 	ctx context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
 ) error {
 	return s.settings.written(ctx, object, s.SubResourceWriter.Patch(ctx, object, patch, opts...))
 }
 
-// Update replaces a status, and drops restricted settings from the returned Kyma.
 func (s restrictedStatus) Update(
 	ctx context.Context, object client.Object, opts ...client.SubResourceUpdateOption,
 ) error {
 	return s.settings.written(ctx, object, s.SubResourceWriter.Update(ctx, object, opts...))
 }
 
-// written removes restricted settings from the Kyma that the API server returned for a write.
 func (c *settingsClient) written(ctx context.Context, object client.Object, err error) error {
 	if kyma, is := object.(*v1beta2.Kyma); is && err == nil {
 		return c.restrict(ctx, kyma, false)
@@ -132,7 +121,6 @@ func (c *settingsClient) written(ctx context.Context, object client.Object, err 
 	return err
 }
 
-// restrict removes restricted settings from a Kyma, unless the API server enforces the permissions to set them.
 func (c *settingsClient) restrict(ctx context.Context, kyma *v1beta2.Kyma, warn bool) error {
 	settings := permission.Ignored(kyma)
 	if len(settings) == 0 {
@@ -152,7 +140,7 @@ func (c *settingsClient) restrict(ctx context.Context, kyma *v1beta2.Kyma, warn 
 	return nil
 }
 
-// isNew reports whether no Event was emitted yet for these settings of a Kyma.
+// isNew reports whether an Event about these settings was not emitted yet.
 func (c *settingsClient) isNew(kyma types.UID, names string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,8 +154,7 @@ func (c *settingsClient) isNew(kyma types.UID, names string) bool {
 	return true
 }
 
-// probed reports whether the API server enforces the permissions for restricted settings. It uses the last probe, or a
-// new probe on this Kyma if the last one is too old. A failed new probe does not change the last result.
+// probed uses the last probe, or a new one if the last one is too old.
 func (c *settingsClient) probed(ctx context.Context, kyma *v1beta2.Kyma) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

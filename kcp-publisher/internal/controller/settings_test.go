@@ -28,7 +28,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/permission"
 )
 
-// users returns clients of a control plane, by user. "admin" has all rights.
 type users struct {
 	t      *testing.T
 	config *rest.Config
@@ -83,7 +82,6 @@ func (u *users) as(name string) client.Client {
 	return api
 }
 
-// grant gives a user verbs for all Kymas in kcp-system, and returns the user's client.
 func (u *users) grant(user string, verbs ...string) client.Client {
 	u.t.Helper()
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: user},
@@ -98,7 +96,6 @@ func (u *users) grant(user string, verbs ...string) client.Client {
 	return u.as(user)
 }
 
-// apply creates the objects in a file of the chart.
 func (u *users) apply(path ...string) {
 	u.t.Helper()
 	data, err := os.ReadFile(filepath.Join(append([]string{"..", "..", "..", "charts", "kcp-publisher"}, path...)...))
@@ -110,7 +107,7 @@ func (u *users) apply(path ...string) {
 	}
 }
 
-// eventually repeats an attempt until it returns nil. New roles and policies take effect with a delay.
+// New roles and policies take effect with a delay.
 func (u *users) eventually(what string, attempt func() error) {
 	u.t.Helper()
 	var err error
@@ -129,7 +126,7 @@ func kymaIn(namespace, name string) *v1beta2.Kyma {
 	}
 }
 
-// with returns a copy of a Kyma in which a setting has the given value. An empty value removes the setting.
+// An empty value removes the setting.
 func with(kyma *v1beta2.Kyma, s permission.Setting, value string) *v1beta2.Kyma {
 	kyma = kyma.DeepCopy()
 	values := kyma.Annotations
@@ -156,8 +153,7 @@ func with(kyma *v1beta2.Kyma, s permission.Setting, value string) *v1beta2.Kyma 
 	return kyma
 }
 
-// TestKymaSettingsRequireTheirRBACVerb adds, changes and removes each setting as authors of Kymas with and without its
-// verb.
+// The test adds, changes and removes each setting with and without permission.
 func TestKymaSettingsRequireTheirRBACVerb(t *testing.T) {
 	u, ctx := startUsers(t), t.Context()
 	u.apply("policy", "settings.yaml")
@@ -214,7 +210,6 @@ func TestKymaSettingsRequireTheirRBACVerb(t *testing.T) {
 	}
 }
 
-// TestSettingsAreIgnoredWithoutThePolicy reads one Kyma before and after the API server enforces the policy.
 func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	u, ctx := startUsers(t), t.Context()
 	kyma := kymaIn("kcp-system", "berlin")

@@ -11,20 +11,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// A pass without pending work stays settled for settlesFor poll intervals: passes with the same input are skipped.
-// After that time, a full pass runs even if nothing changed, because bundles and certificates must be renewed, and the
-// registry and the components must be checked again.
-//
-// With notifications, a poll interval can be minutes long. A pass therefore stays settled for at most settlesAtMost, or
-// for one poll interval if that is longer.
+// A pass without pending work stays settled for settlesFor poll intervals, but at most for settlesAtMost or one poll
+// interval, whichever is longer. After that time, a full pass runs even if nothing changed, because bundles and
+// certificates must be renewed.
 const (
 	settlesFor    = 10
 	settlesAtMost = 5 * time.Minute
 )
 
-// settledUntil returns the end of the time in which a pass stays settled, or zero if a write, a problem or pending work
-// prevents it from settling. The time ends early if the runtime may become silent, or if a bundle that was not applied
-// becomes a problem.
+// settledUntil returns the end of the time in which passes can be skipped, or zero. The time ends early if the runtime
+// may become silent.
 func settledUntil(
 	before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration,
 ) time.Time {

@@ -113,7 +113,6 @@ func TestReconcileWithPendingWorkIsRepeated(t *testing.T) {
 	}
 }
 
-// noKymas is an API without Kymas.
 type noKymas struct{ client.Reader }
 
 func (noKymas) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }

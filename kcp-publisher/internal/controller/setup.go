@@ -25,10 +25,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-// indexRuntime is the index of Kymas by runtime id.
+// indexRuntime is the index of Kymas by runtime ID.
 const indexRuntime = "runtime"
 
-// setUpSignatures adds the controller of signature keys, if a policy requires signatures.
 func setUpSignatures(mgr ctrl.Manager, kymas *Kymas) error {
 	keys := &kymas.Signatures
 	if keys.Verifier == nil {
@@ -43,7 +42,6 @@ func setUpSignatures(mgr ctrl.Manager, kymas *Kymas) error {
 	return mgr.Add(keys)
 }
 
-// setUpPlanning adds the controllers that the planner runs in a fleet with shards.
 func setUpPlanning(mgr ctrl.Manager, kymas *Kymas) error {
 	if err := setUpFinalizers(mgr, kymas.Events); err != nil {
 		return err
@@ -118,7 +116,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 			return err
 		}
 	}
-	// The publisher itself changes the status; users change spec, labels and annotations.
+	// The publisher itself changes the status, so status changes are ignored.
 	changes := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
 		predicate.AnnotationChangedPredicate{})
 	controlled := ctrl.NewControllerManagedBy(mgr).Named("kyma").
@@ -146,7 +144,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	return controlled.Complete(kymas)
 }
 
-// movesRollouts is a predicate that selects the changes of Kymas that can advance a rollout.
+// movesRollouts selects the changes of Kymas that can advance a rollout.
 var movesRollouts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return plan.MovesRollouts(e.ObjectOld.(*v1beta2.Kyma), e.ObjectNew.(*v1beta2.Kyma))
 }}
@@ -158,8 +156,7 @@ func indexRuntimes(mgr ctrl.Manager) error {
 		})
 }
 
-// setUpCatalog adds the controller that reads the catalog. An initial event creates the first snapshot, even if the
-// catalog is empty.
+// An initial event creates the first snapshot, even if the catalog is empty.
 func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent) error {
 	c.Reader = mgr.GetClient()
 	c.Changed, c.again, c.moved = changed, start(), make(chan event.GenericEvent, 1)
@@ -170,8 +167,7 @@ func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent)
 		Complete(c)
 }
 
-// setUpWatchers adds the controller that reads Watchers. An initial event triggers the first read, even without
-// Watchers.
+// An initial event triggers the first read, even without Watchers.
 func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() time.Time) error {
 	w.Client, w.Namespace, w.now = mgr.GetClient(), namespace, now
 	return ctrl.NewControllerManagedBy(mgr).Named("watchers").
@@ -180,8 +176,7 @@ func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() t
 		Complete(w)
 }
 
-// setUpRollouts adds the controller that advances rollouts. Any report of a runtime can advance a rollout. A shard also
-// reacts to status changes of Rollouts.
+// Any report of a runtime can advance a rollout. A shard also reacts to status changes of Rollouts.
 func setUpRollouts(mgr ctrl.Manager, r *Rollouts, api client.Client, pollInterval time.Duration) error {
 	r.Client, r.Interval = api, min(pollInterval, rolloutInterval)
 	steps := []builder.WatchesOption{builder.WithPredicates(predicate.GenerationChangedPredicate{})}
@@ -200,7 +195,6 @@ func setUpRollouts(mgr ctrl.Manager, r *Rollouts, api client.Client, pollInterva
 	return nil
 }
 
-// start returns a channel with one event.
 func start() chan event.GenericEvent {
 	one := make(chan event.GenericEvent, 1)
 	one <- event.GenericEvent{Object: &v1beta2.Kyma{}}

@@ -10,8 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// TestShardUsesItsOwnWritesBeforeTheCacheHasThem covers an outdated cache: the planner's writes about an updated
-// runtime can reach the cache before the status that caused them.
+// The planner's writes about an updated runtime can reach the cache before the status that caused them.
 func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
 	kyma := func(resourceVersion, rollout string) v1beta2.Kyma {
 		k := v1beta2.Kyma{

@@ -29,8 +29,7 @@ type Shard struct {
 	unplanned time.Time
 }
 
-// owns reports whether a Kyma belongs to the shard. It ignores the Kyma's shard label, which only selects the cached
-// Kymas and can be edited.
+// owns ignores the Kyma's shard label, which users can edit.
 func (s *Shard) owns(kyma *v1beta2.Kyma) bool {
 	return s == nil || shard.Of(plan.Claimed(kyma), s.Count) == s.Number
 }
@@ -38,7 +37,6 @@ func (s *Shard) owns(kyma *v1beta2.Kyma) bool {
 // first reports whether this publisher emits the Events about objects of the whole fleet, such as the catalog.
 func (s *Shard) first() bool { return s == nil || s.Number == 0 }
 
-// own returns the Kymas that belong to the shard.
 func (s *Shard) own(kymas []v1beta2.Kyma) []v1beta2.Kyma {
 	if s == nil {
 		return kymas
@@ -52,9 +50,8 @@ func (s *Shard) own(kymas []v1beta2.Kyma) []v1beta2.Kyma {
 	return own
 }
 
-// keepWritten stores a Kyma whose status this shard has written with new rollout versions, until the cache contains it.
-// The planner's next writes may reach the cache before this status. Without the stored Kyma, the shard would then
-// conclude that the runtime had not received the version.
+// keepWritten stores a Kyma with its written status until the cache contains it, because the planner's next writes may
+// reach the cache first.
 func (s *Shard) keepWritten(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	if s == nil || maps.EqualFunc(givenIn(before), givenIn(kyma.Status), sameGiven) {
 		return
@@ -73,7 +70,7 @@ func sameGiven(a, b v1beta2.GivenVersion) bool {
 	return a.Rollout == b.Rollout && a.Time.Equal(&b.Time)
 }
 
-// newest returns a cached Kyma, or the newer version that this process wrote.
+// newest returns the cached Kyma, or the newer version that this process wrote.
 func (s *Shard) newest(cached *v1beta2.Kyma) *v1beta2.Kyma {
 	key := client.ObjectKeyFromObject(cached)
 	written := s.fleet.Get(key).Written
@@ -88,7 +85,6 @@ func (s *Shard) newest(cached *v1beta2.Kyma) *v1beta2.Kyma {
 	return cached
 }
 
-// planned reports whether the planner has announced this state.
 func (s *Shard) planned(state string) bool {
 	if s == nil {
 		return true
@@ -105,7 +101,7 @@ func (s *Shard) planned(state string) bool {
 	return planned
 }
 
-// unannouncedFor returns how long no Kyma could be resolved because the planner had not announced the current state.
+// unannouncedFor returns the time since the planner last announced the current state.
 func (s *Shard) unannouncedFor() time.Duration {
 	if s == nil {
 		return 0
@@ -118,7 +114,6 @@ func (s *Shard) unannouncedFor() time.Duration {
 	return time.Since(s.unplanned)
 }
 
-// active reports whether any rollout of the fleet is active.
 func (s *Shard) active() bool {
 	announced, known := s.Announced()
 	return known && announced.Active

@@ -65,7 +65,7 @@ func TestEditedShardLabelDoesNotMoveARuntime(t *testing.T) {
 	at := shard.Of(plan.Claimed(kyma), 3)
 	for number := range 3 {
 		s := &Shard{Number: number, Count: 3, fleet: fleetstate.New(nil)}
-		kyma.Labels[v1beta2.LabelShard] = shard.Label(number, 3) // as if it was edited
+		kyma.Labels[v1beta2.LabelShard] = shard.Label(number, 3) // as if a user edited it
 		if got := len(s.own([]v1beta2.Kyma{*kyma})) == 1; got != (number == at) || s.owns(kyma) != got {
 			t.Errorf("shard %d, runtime of shard %d: got owned %t", number, at, got)
 		}
@@ -73,15 +73,14 @@ func TestEditedShardLabelDoesNotMoveARuntime(t *testing.T) {
 	if !(*Shard)(nil).owns(kyma) {
 		t.Error("a publisher of the whole fleet does not own a runtime")
 	}
-	// The shard depends on the Kyma's original runtime id, like the owner.
+	// The shard depends on the Kyma's original runtime ID.
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "began"}
 	if shard.Of(plan.Claimed(kyma), 1000) != shard.Of("began", 1000) {
 		t.Error("an edited runtime label moves the Kyma to another shard")
 	}
 }
 
-// TestPlannerReceivesReportTimesOfShards checks that the planner uses the report times in a shard's message, and does
-// not consider a runtime silent because a message is missing or old.
+// A missing or old message must not make a runtime look silent.
 func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	content := func(text string) string { return "sha256:" + strings.Repeat(text, 32) }
 	now := noon.Add(2 * time.Hour)
@@ -135,8 +134,7 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	}
 }
 
-// TestKymaThatOwnsARuntimeGetsItsShardLabelFirst covers two Kymas of one runtime. A shard that sees only the other Kyma
-// would treat that Kyma as the owner.
+// A shard that does not know the owner would treat another Kyma as the owner.
 func TestKymaThatOwnsARuntimeGetsItsShardLabelFirst(t *testing.T) {
 	owner, second := kymaOf("owner"), kymaOf("second")
 	owner.CreationTimestamp, second.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
@@ -172,8 +170,7 @@ func TestKymaThatOwnsARuntimeGetsItsShardLabelFirst(t *testing.T) {
 	}
 }
 
-// TestSuspendedRuntimesHaveNoPendingWork also checks that Kymas of other shards have no pending work and no record in
-// the shard.
+// Kymas of other shards must also have no pending work in the shard.
 func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	k, key := w.kymas, client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}

@@ -18,7 +18,7 @@ import (
 )
 
 // SignatureKeys updates the verifier's keys from Secrets in the control plane, and its policy from a file. Without a
-// verifier, it is a no-op.
+// verifier, it does nothing.
 type SignatureKeys struct {
 	Verifier   *signature.Verifier
 	Components *component.Reader
@@ -33,11 +33,10 @@ type SignatureKeys struct {
 	behind  bool   // the policy changed, but the Kymas are not yet queued
 }
 
-// NeedLeaderElection returns true, because only one publisher at a time uses the policy.
+// NeedLeaderElection returns true, because only one publisher uses the policy.
 func (s *SignatureKeys) NeedLeaderElection() bool { return true }
 
-// Start reloads the policy when its files change, until the context ends. If the new policy is invalid, the previous
-// policy is still used.
+// Start reloads the policy after changes, until the context ends. An invalid policy does not replace the previous one.
 func (s *SignatureKeys) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("signatures")
 	tick := time.NewTicker(max(s.Interval, time.Second))
@@ -59,7 +58,7 @@ func (s *SignatureKeys) Start(ctx context.Context) error {
 	}
 }
 
-// follow loads the policy if it changed. Components and all Kymas are then verified again.
+// A changed policy applies to all components and Kymas again.
 func (s *SignatureKeys) follow(ctx context.Context, log logr.Logger) error {
 	policy, err := signature.ReadPolicy(s.PolicyFile)
 	if err != nil {
@@ -83,12 +82,12 @@ func (s *SignatureKeys) follow(ctx context.Context, log logr.Logger) error {
 func SignatureSecrets() labels.Selector {
 	labeled, err := labels.NewRequirement(v1beta2.LabelSignature, selection.Exists, nil)
 	if err != nil {
-		panic(err) // impossible: the label is a constant
+		panic(err) // the label is a valid constant
 	}
 	return labels.NewSelector().Add(*labeled)
 }
 
-// Reconcile reads all keys; the request's name is ignored. Components and all Kymas are then verified again.
+// Reconcile reads all keys and verifies all components and Kymas again.
 func (s *SignatureKeys) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var secrets corev1.SecretList
 	if err := s.Reader.List(ctx, &secrets, client.InNamespace(s.Namespace),

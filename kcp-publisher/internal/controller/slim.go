@@ -14,17 +14,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// Slimmer reduces the memory of cached Kymas and reports. The Kymas and reports of a fleet are nearly equal: equal
-// parts are stored once, and never changed in place. One Slimmer serves all caches of a process. It is safe for
-// concurrent use.
+// Slimmer reduces the memory of cached Kymas and reports by storing equal parts once. It is safe for concurrent use.
 type Slimmer struct {
 	parts *memo.Memo[partKey, storedPart]
 }
 
-// partKey is the digest of a part and its kind.
 type partKey [sha256.Size]byte
 
-// kind distinguishes parts of different types that have the same encoding.
 type kind byte
 
 const (
@@ -37,15 +33,13 @@ const (
 	texts
 )
 
-// maxPartsBytes limits the total size of the stored parts, and maxPartBytes the size of each part. Without these
-// limits, a runtime could fill the memory by reporting another large part each time. Cached Kymas can still use a part
-// after the Slimmer has dropped it.
+// maxPartsBytes limits the total size of the stored parts. Without the limits, a runtime could fill the memory with its
+// reports.
 const (
 	maxPartsBytes = 16 << 20
 	maxPartBytes  = 16 << 10
 )
 
-// storedPart is a stored part and its encoded size.
 type storedPart struct {
 	value any
 	bytes int
@@ -60,8 +54,7 @@ func NewSlimmer() *Slimmer {
 	}
 }
 
-// share returns the stored part that equals the given part. If no such part is stored, it stores and returns the part
-// that the function keep returns.
+// share returns the stored part that equals the given part. If none is stored, it stores the result of keep.
 func share[T any](s *Slimmer, of kind, part T, keep func(T) T) T {
 	var text []byte
 	if plain, is := any(part).(string); is {
@@ -81,7 +74,6 @@ func share[T any](s *Slimmer, of kind, part T, keep func(T) T) T {
 	return kept
 }
 
-// encodedOf returns plain data as JSON.
 func encodedOf(data any) []byte {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -90,7 +82,7 @@ func encodedOf(data any) []byte {
 	return text
 }
 
-// Transform reduces a Kyma for a cache: it removes unused parts, and shares equal parts. It is a cache transform.
+// Transform removes unused parts of a Kyma, and shares equal parts. It is a cache transform.
 func (s *Slimmer) Transform(object any) (any, error) {
 	kyma, is := object.(*v1beta2.Kyma)
 	if !is {
@@ -140,12 +132,11 @@ func (s *Slimmer) runtime(r *v1beta2.RuntimeStatus) {
 	}
 }
 
-// report reduces an accepted report for storage, like Transform.
 func (s *Slimmer) report(report *bundle.AcceptedReport) {
 	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.common(report.AgentVersion),
 		s.common(report.KubernetesVersion), s.common(report.Fleet)
 	report.Report = report.WithoutDetails() // details can be large, and clients read them from the registry
-	report.Certificate = ""                 // the certificate identified the key and is not needed again
+	report.Certificate = ""                 // the certificate is not needed after the key was identified
 	if report.Kyma != nil {
 		report.Kyma.Spec.Modules = s.asked(report.Kyma.Spec.Modules)
 	}
@@ -194,6 +185,5 @@ func (s *Slimmer) object(object *v1beta2.TrackingObject) *v1beta2.TrackingObject
 	return share(s, trackedObjects, object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
 }
 
-// common returns a shared copy of a frequent text. The copy does not share memory with the data that contained the
-// text, so that data can be freed.
+// The copy does not share memory with the data that contained the text.
 func (s *Slimmer) common(text string) string { return share(s, texts, text, strings.Clone) }

@@ -19,7 +19,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// kymaOfTwenty returns a converged Kyma with 20 modules, one of many runtimes.
 func kymaOfTwenty(number int) *v1beta2.Kyma {
 	at := metav1.NewTime(noon.Add(time.Duration(number) * time.Second))
 	k := kymaOf(fmt.Sprint("runtime-", number))
@@ -92,7 +91,6 @@ func reportOfTwenty(k *v1beta2.Kyma) bundle.AcceptedReport {
 	return r
 }
 
-// decoded returns a copy of a value without shared parts, as a decoder creates it.
 func decoded[T any](t testing.TB, value T) T {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -154,7 +152,6 @@ func TestMemoryOfSharedStringsIsLimited(t *testing.T) {
 	}
 }
 
-// TestFleetFitsIntoMemory measures the memory per runtime of cached Kymas and reports, with and without the Slimmer.
 func TestFleetFitsIntoMemory(t *testing.T) {
 	runtimes := 500
 	if suite.Selected() {

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// Metrics of runtimes and modules. The number of series grows with the catalog, never with runtimes.
+// The number of series grows with the catalog, never with runtimes.
 var (
 	runtimesByState = measure.Definition{
 		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes by the state of their Kyma.", Kind: measure.KindGauge,
@@ -69,32 +69,29 @@ var (
 
 func init() { measure.Collect(runtimeStates, ofFleet...) }
 
-// states exports the numbers of runtimes and modules as metrics, so no metric has a runtime as a label. It exports no
-// metrics before it has counted the first runtime. It is safe for concurrent use.
+// states exports the numbers of runtimes and modules as metrics. It is safe for concurrent use.
 type states struct {
-	mu    sync.Mutex // guards parts with their fields, and counts
-	parts map[*part]struct{}
-	// counts contains the number of runtimes or modules for each metric and its label values.
+	mu     sync.Mutex // guards parts and counts
+	parts  map[*part]struct{}
 	counts map[fleetstate.Series]int
 }
 
-// part counts the runtimes of one publisher: the whole fleet, or one of this process's shards. A Kyma that moves
-// between shards is counted twice until the first shard drops it, but is never missing.
+// part counts the runtimes of one publisher or shard. A Kyma that moves between shards is counted twice for a short
+// time, but is never missing.
 type part struct {
 	fleet *fleetstate.Fleet
-	// ready reports whether the pending work of the Kymas is known, which requires the catalog. A nil ready means
-	// unknown.
+	// ready reports whether the pending work of the Kymas is known. Nil means unknown.
 	ready func() bool
 }
 
 const (
-	// otherModules replaces modules and versions outside the catalog. Runtimes report their names, so their number is
-	// unlimited. unknownVersion replaces an unreported version.
+	// otherModules replaces modules and versions outside the catalog, because runtimes can report any name.
+	// unknownVersion replaces an unreported version.
 	otherModules   = "(other)"
 	unknownVersion = "(unknown)"
 )
 
-// known is the catalog whose modules and versions have their own time series.
+// Only modules and versions in the catalog have their own time series.
 type known interface {
 	Has(module string) bool
 	HasVersion(module, version string) bool
@@ -104,14 +101,13 @@ func newStates() *states {
 	return &states{parts: map[*part]struct{}{}, counts: map[fleetstate.Series]int{}}
 }
 
-// join adds the runtimes of a part to the metrics.
 func (s *states) join(p *part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts[p] = struct{}{}
 }
 
-// leave removes a part if it was added. Another process or shard counts its Kymas from now on.
+// leave removes a part, because another process counts its Kymas from now on.
 func (s *states) leave(p *part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +121,7 @@ func (s *states) leave(p *part) {
 	delete(s.parts, p)
 }
 
-// seriesOf returns the series that count a runtime. If a series counts several modules of the runtime, the result
-// contains the series several times.
+// The result contains a series several times if it counts several modules of the runtime.
 func seriesOf(r fleet.Runtime, catalog known) []fleetstate.Series {
 	all := []fleetstate.Series{
 		{Metric: runtimesByState.Name, First: string(r.State)}, {
@@ -153,7 +148,6 @@ func seriesOf(r fleet.Runtime, catalog known) []fleetstate.Series {
 	return all
 }
 
-// set updates the counts of a part for a Kyma from its evaluated runtime.
 func (s *states) set(p *part, kyma types.NamespacedName, r fleet.Runtime, catalog known) {
 	next := fleetstate.Counted{In: seriesOf(r, catalog)}
 	if r.LastReport != nil {
@@ -175,7 +169,6 @@ func (s *states) set(p *part, kyma types.NamespacedName, r fleet.Runtime, catalo
 	})
 }
 
-// drop deletes the record of a deleted Kyma and stops counting it.
 func (s *states) drop(p *part, kyma types.NamespacedName) fleetstate.Runtime {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +177,6 @@ func (s *states) drop(p *part, kyma types.NamespacedName) fleetstate.Runtime {
 	return dropped
 }
 
-// add adds n to each series. The caller must hold the mutex.
 func (s *states) add(c fleetstate.Counted, n int) {
 	for _, in := range c.In {
 		if s.counts[in] += n; s.counts[in] == 0 {
@@ -193,14 +185,12 @@ func (s *states) add(c fleetstate.Counted, n int) {
 	}
 }
 
-// Describe sends the descriptions of the metrics.
 func (s *states) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range ofFleet {
 		to <- d.Desc()
 	}
 }
 
-// Collect sends the current metrics.
 func (s *states) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
 	counts, of := maps.Clone(s.counts), s.sum()
@@ -229,14 +219,14 @@ func (s *states) Collect(to chan<- prometheus.Metric) {
 	send(publishPendingSince, of.pending > 0, float64(of.since.Unix()))
 }
 
-// sums contains the totals of all parts, the oldest last report of a runtime, and the time since which work is pending.
+// sums contains the totals of all parts, the oldest last report, and the time since which work is pending.
 type sums struct {
 	counted, pending  int
 	lastReport, since time.Time
 	ready             bool
 }
 
-// sum adds up the records of all parts. The caller must hold the mutex.
+// The caller must hold the mutex.
 func (s *states) sum() (all sums) {
 	for p := range s.parts {
 		ready := p.ready != nil && p.ready()
@@ -255,9 +245,8 @@ func (s *states) sum() (all sums) {
 	return all
 }
 
-// newestReport returns the time of a runtime's last report, or zero. The last report can be newer than the status,
-// because an unchanged report does not change the status. If the first read of the report is postponed, the result is a
-// recent time, because the time in the status can be a day old.
+// newestReport returns the time of a runtime's last report, or zero. An unchanged report does not change the status, so
+// the last report can be newer than the status.
 func newestReport(r *fleetstate.Runtime) time.Time {
 	at := r.Counted.LastReport
 	known := r.Report.Arrived
@@ -270,7 +259,6 @@ func newestReport(r *fleetstate.Runtime) time.Time {
 	return at
 }
 
-// older returns the older of two times. Zero means no time.
 func older(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -278,8 +266,8 @@ func older(a, b time.Time) time.Time {
 	return a
 }
 
-// appliedAfter returns the time from issuing a bundle to the report that first lists it as applied. isFirst is true if
-// the new status is the first that records this report.
+// appliedAfter returns the time from issuing a bundle to the report that first lists it as applied. isFirst is true for
+// that report.
 func appliedAfter(before, after v1beta2.KymaStatus) (took time.Duration, isFirst bool) {
 	r := after.Runtime
 	if r == nil || r.Published == nil || r.Observed == nil || r.Observed.Digest != r.Published.Digest ||

@@ -14,13 +14,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// offered is a catalog with one module in one version.
 type offered struct{}
 
 func (offered) Has(module string) bool                 { return module == "keda" }
 func (offered) HasVersion(module, version string) bool { return module == "keda" && version == "1.7.0" }
 
-// collected returns the values that a collector exports, by name and label values.
 func collected(t *testing.T, from prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -120,7 +118,6 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 	}
 }
 
-// TestMetricsSumTheShardsOfAProcess covers a process with several shards, which start and stop independently.
 func TestMetricsSumTheShardsOfAProcess(t *testing.T) {
 	s := newStates()
 	of := func() *part {

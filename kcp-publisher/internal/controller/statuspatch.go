@@ -12,18 +12,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// statusPatch is a merge patch of a Kyma's status relative to its previous state, before. It equals the patch of
-// client.MergeFrom but is cheaper. client.MergeFrom encodes and decodes both whole Kymas, although the spec never
-// differs and the modules rarely do.
+// statusPatch is a merge patch of a Kyma's status. It equals the patch of client.MergeFrom, but does not encode the
+// whole Kyma.
 //
-// The patch only applies to the same version of the Kyma. Otherwise a publisher that does not yet know about a new
-// leader would overwrite newer data.
+// The patch requires the previous version of the Kyma, so an outdated publisher cannot overwrite newer data.
 type statusPatch struct{ before *v1beta2.Kyma }
 
-// Type returns the type of the patch.
 func (p statusPatch) Type() types.PatchType { return types.MergePatchType }
 
-// Data returns the patch from the previous status to the Kyma's status.
 func (p statusPatch) Data(object client.Object) ([]byte, error) {
 	kyma, is := object.(*v1beta2.Kyma)
 	if !is {
@@ -45,8 +41,7 @@ func (p statusPatch) Data(object client.Object) ([]byte, error) {
 	return withModules(patch, modules)
 }
 
-// withModules returns a merge patch of a status that also replaces its modules. A merge patch always contains a whole
-// list.
+// A merge patch of a list always contains the whole list.
 func withModules(patch []byte, modules []v1beta2.ModuleStatus) ([]byte, error) {
 	var changed struct {
 		Metadata json.RawMessage            `json:"metadata,omitempty"`

@@ -14,7 +14,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// convergedKyma returns a Kyma with 20 ready modules.
 func convergedKyma() *v1beta2.Kyma {
 	kyma := restingKyma("one")
 	kyma.ResourceVersion = "7"
@@ -95,7 +94,6 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 	return reflect.DeepEqual(one, other)
 }
 
-// TestStatusPatchAddsTheFirstModules starts with a status without modules.
 func TestStatusPatchAddsTheFirstModules(t *testing.T) {
 	after := convergedKyma()
 	before := after.DeepCopy()

@@ -20,7 +20,7 @@ var (
 	})
 )
 
-// setTrainMetrics sets the metrics. The number of series grows with policies, never with modules or runtimes.
+// The number of series grows with policies, never with modules or runtimes.
 func setTrainMetrics(outcomes []train.Outcome) {
 	trainVersions.Reset()
 	trainPromoted.Reset()

@@ -21,39 +21,33 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
-// Trains evaluates PromotionPolicies, performs promotions, and writes the statuses of policies. The statuses are the
-// only state, so a successor continues where this process stopped.
+// Trains evaluates PromotionPolicies, promotes versions, and writes the policies' statuses. All of its state is in
+// these statuses.
 type Trains struct {
 	// Partial is true if this publisher does not reconcile all Kymas of the namespace. It then promotes no versions.
 	Partial bool
 
 	client client.Client
-	// direct reads from the API server. A cache can miss the last promotion, and the channel would then appear to have
-	// been reset to its old version.
+	// direct reads from the API server, because a cache can miss the last promotion.
 	direct  client.Reader
 	events  events.EventRecorder
 	catalog *Catalog
 	// mayWrite returns an error if this process has lost its lease.
 	mayWrite func() error
 	now      func() time.Time
-	// interval is the time between two evaluations of policies without events. It is needed because reports of runtimes
-	// cause no events.
+	// interval is the time between two evaluations of policies. Reports of runtimes cause no events.
 	interval time.Duration
 	members  plan.MemberCache
 }
 
 const (
-	// trainInterval is the longest time between two evaluations of the policies.
 	trainInterval = time.Minute
-	// trainSettles is the time to collect status changes of rollouts.
-	trainSettles = 2 * time.Second
+	trainSettles  = 2 * time.Second
 )
 
-// trainFieldManager owns the versions that promotions set.
 const trainFieldManager = "kcp-publisher-train"
 
-// setUpTrains adds the controller that evaluates PromotionPolicies. It reads Kymas through api, which drops restricted
-// settings whose permissions are not enforced.
+// api ignores settings of Kymas that their authors had no permission to set.
 func setUpTrains(mgr ctrl.Manager, t *Trains, api client.Client, pollInterval time.Duration) error {
 	t.client, t.direct, t.events = api, mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
 	t.interval = min(6*pollInterval, trainInterval)
@@ -74,7 +68,7 @@ func setUpTrains(mgr ctrl.Manager, t *Trains, api client.Client, pollInterval ti
 	return nil
 }
 
-// Reconcile evaluates all policies. The request's name is ignored.
+// Reconcile evaluates all policies.
 func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var policies fleet.PromotionPolicyList
 	inNamespace := client.InNamespace(t.catalog.Namespace)
@@ -126,7 +120,6 @@ func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-// read reads all objects, besides the policies, that determine the next promotions.
 func (t *Trains) read(ctx context.Context, policies []fleet.PromotionPolicy) (train.Input, error) {
 	in := train.Input{Policies: policies, Now: t.now()}
 	inNamespace := client.InNamespace(t.catalog.Namespace)
@@ -149,7 +142,7 @@ func (t *Trains) read(ctx context.Context, policies []fleet.PromotionPolicy) (tr
 	return in, nil
 }
 
-// perform promotes one version. If the policy sets promoteBy to Command, it only emits an Event. It reports whether the
+// perform promotes one version, or emits an Event if the policy sets promoteBy to Command. It reports whether the
 // ModuleReleaseMeta has changed since it was read.
 func (t *Trains) perform(
 	ctx context.Context, one *train.Outcome, due train.Promotion, meta *v1beta2.ModuleReleaseMeta,
@@ -181,7 +174,6 @@ func (t *Trains) perform(
 	return false
 }
 
-// promote edits the channel's entry of a ModuleReleaseMeta, unless the object has changed since it was read.
 func (t *Trains) promote(ctx context.Context, due train.Promotion, meta *v1beta2.ModuleReleaseMeta) error {
 	if t.mayWrite != nil {
 		if err := t.mayWrite(); err != nil {
@@ -204,7 +196,6 @@ func (t *Trains) promote(ctx context.Context, due train.Promotion, meta *v1beta2
 	return err
 }
 
-// announceDue emits one Event when a promotion begins to wait for the command.
 func (t *Trains) announceDue(one *train.Outcome, due train.Promotion) {
 	for _, m := range one.Policy.Status.Modules {
 		for _, v := range m.Versions {
@@ -219,7 +210,6 @@ func (t *Trains) announceDue(one *train.Outcome, due train.Promotion) {
 			due.Module, due.Had, due.Version, due.To, due.Policy)))
 }
 
-// record writes the status of a policy if it changed.
 func (t *Trains) record(ctx context.Context, one *train.Outcome) error {
 	if equality.Semantic.DeepEqual(one.Policy.Status, one.Status) {
 		return nil

@@ -49,7 +49,7 @@ func (w *Watchers) Snapshot() (watchers []bundle.Watcher, known bool) {
 	return *accepted, true
 }
 
-// Reconcile reads all Watchers. The request's name is ignored.
+// Reconcile reads all Watchers.
 func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var all v1beta2.WatcherList
 	if err := w.Client.List(ctx, &all, client.InNamespace(w.Namespace)); err != nil {
@@ -59,7 +59,7 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	before := w.accepted.Swap(&next)
 	if before != nil && w.changed != nil && !equality.Semantic.DeepEqual(*before, next) {
 		if err := w.changed(ctx); err != nil {
-			w.accepted.Store(before) // so that the next reconciliation calls w.changed again
+			w.accepted.Store(before) // the next reconciliation then calls w.changed again
 			return ctrl.Result{}, err
 		}
 		ctrl.LoggerFrom(ctx).Info("watchers changed", "watchers", len(next))
@@ -74,7 +74,6 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, errors.Join(problems...)
 }
 
-// writeStatus writes the status of a Watcher if it changed.
 func (w *Watchers) writeStatus(ctx context.Context, watcher *v1beta2.Watcher, refused error) error {
 	if !watcher.DeletionTimestamp.IsZero() {
 		return nil
@@ -104,16 +103,14 @@ func (w *Watchers) writeStatus(ctx context.Context, watcher *v1beta2.Watcher, re
 // maxWatchEvents limits the Events of one watcher for one report. The last Event summarizes the rest.
 const maxWatchEvents = 8
 
-// watchNews contains the changes that one watcher observed in a runtime since the last report.
 type watchNews struct {
 	watcher bundle.Watcher
 	objects []bundle.WatchedObject
 	trouble string
 }
 
-// newsOf returns the changes in a report that watchers observed after the previous report. last is the sequence of the
-// previous report. A report is untrusted, so newsOf omits entries of unknown watchers, invalid entries, and entries
-// beyond the limit.
+// newsOf returns the changes that watchers observed since the previous report, whose sequence is last. It omits invalid
+// entries, because a report is untrusted.
 func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watchNews {
 	var all []watchNews
 	left := bundle.MaxWatchedReported
@@ -134,7 +131,6 @@ func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watch
 	return all
 }
 
-// announceWatched emits Events for the changes that the runtime's watchers reported.
 func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
 	runtime := plan.RuntimeID(kyma)
 	watchers, _ := k.Watchers.Snapshot()

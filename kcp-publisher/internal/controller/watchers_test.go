@@ -24,7 +24,7 @@ func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		watched []bundle.ReportedWatch
 		news    int
-		objects []string // nil if the objects are not compared
+		objects []string
 	}{
 		"report without changes": {nil, 0, []string{}},
 		"changes of an earlier report": {
@@ -107,7 +107,7 @@ func TestManyWatchedChangesEmitFewEvents(t *testing.T) {
 	if len(notes[maxWatchEvents]) > 1100 {
 		t.Errorf("got an Event of %d bytes, want at most 1100", len(notes[maxWatchEvents]))
 	}
-	k.Events = events.NewFakeRecorder(0) // an Event would block now
+	k.Events = events.NewFakeRecorder(0) // any Event would block
 	kyma.Status.Runtime.ReportSequence = 20
 	k.announceWatched(kyma, nil, report)
 	kyma.Status.Runtime.ReportSequence = 15

@@ -33,16 +33,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// waves is a fleet whose controllers a test calls one after the other. It counts the writes of statuses.
+// waves is a fleet whose controllers a test calls one after the other.
 type waves struct {
 	*testing.T
 	*surroundings
-	now   time.Time
-	api   client.WithWatch
-	place store.Store
-	kymas *Kymas
-	names []string
-	// patches counts writes of Kymas' statuses.
+	now     time.Time
+	api     client.WithWatch
+	place   store.Store
+	kymas   *Kymas
+	names   []string
 	patches int
 	// digests contains the applied bundle of each runtime. pushes counts the new bundles of each runtime.
 	digests  map[string]digest.Digest
@@ -52,8 +51,7 @@ type waves struct {
 
 const pinnedName, promotedModule, promotedChannel = "pinned", "keda", "regular"
 
-// newWaves returns a fleet with a policy that has waves of 1, 10 and 100 percent. One runtime pins module keda. The
-// other runtimes follow its channel.
+// newWaves returns a fleet with a policy that has waves of 1, 10 and 100 percent. One runtime pins module keda.
 func newWaves(t *testing.T, s *surroundings, runtimes int) *waves {
 	t.Helper()
 	w := &waves{
@@ -131,7 +129,7 @@ func (w *waves) must(err error) {
 	}
 }
 
-// restart starts a publisher that knows only the objects in the API server.
+// The new publisher knows only the objects in the API server.
 func (w *waves) restart() {
 	now := func() time.Time { return w.now }
 	publisher, err := publish.New(publish.Options{
@@ -160,7 +158,6 @@ func (w *waves) restart() {
 	w.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})
 }
 
-// poll reconciles everything once, including every Kyma.
 func (w *waves) poll() {
 	ctx := quiet(w.Context())
 	_, err := w.kymas.Catalog.Reconcile(ctx, ctrl.Request{})
@@ -186,8 +183,7 @@ func (w *waves) poll() {
 	}
 }
 
-// agents makes all runtimes poll and report new bundles. It checks that the catalog of every new bundle contains the
-// installed versions.
+// agents makes all runtimes poll and report. The catalog of every new bundle must contain the installed versions.
 func (w *waves) agents() {
 	w.now = w.now.Add(10 * time.Second)
 	for _, name := range w.names {
@@ -227,8 +223,7 @@ func (w *waves) agents() {
 	}
 }
 
-// wantShown checks that the catalog of a bundle contains the channel with exactly the installed version, and its
-// template. If the channel has an older version that the runtime does not install, the bundle must report a problem.
+// wantShown checks that the catalog of a bundle contains exactly the installed version in the channel.
 func (w *waves) wantShown(name string, opened bundle.Bundle) {
 	w.Helper()
 	version := opened.State.Manifests[0].Version
@@ -246,7 +241,7 @@ func (w *waves) wantShown(name string, opened bundle.Bundle) {
 	}
 }
 
-// counts returns the number of new bundles and the number of status writes since the last call.
+// counts returns the number of new bundles and status writes since the last call.
 func (w *waves) counts() (pushes, patches int) {
 	for _, n := range w.pushes {
 		pushes += n
@@ -263,7 +258,6 @@ func (w *waves) promote(version string) {
 	w.must(w.api.Update(w.Context(), meta))
 }
 
-// rollout returns the latest rollout.
 func (w *waves) rollout() *fleet.Rollout {
 	var all fleet.RolloutList
 	w.must(w.api.List(w.Context(), &all))
@@ -305,7 +299,7 @@ func TestRolloutUpdatesOnlyTheRuntimesOfItsWaves(t *testing.T) {
 		if limit := 2 * total; written > limit {
 			t.Errorf("got %d status writes for %d bundles, want at most 2 per bundle", written, total)
 		}
-		w.poll() // reads the reports, and the planner sees the wave proven
+		w.poll() // reads the reports, and the planner accepts the wave
 		if want == 1 {
 			w.wantHeldRuntimesUnwritten()
 		}
@@ -321,8 +315,7 @@ func TestRolloutUpdatesOnlyTheRuntimesOfItsWaves(t *testing.T) {
 	}
 }
 
-// wantHeldRuntimesUnwritten checks that the statuses of runtimes that wait for their wave are not written, and that the
-// reason for waiting can still be determined.
+// The publisher must not write the statuses of runtimes that wait for their wave.
 func (w *waves) wantHeldRuntimesUnwritten() {
 	w.Helper()
 	var kymas v1beta2.KymaList

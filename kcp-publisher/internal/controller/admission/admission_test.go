@@ -30,7 +30,6 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// pool returns the CAs that an API server trusts.
 func pool(t *testing.T, authorities []byte) *x509.CertPool {
 	t.Helper()
 	p := x509.NewCertPool()
@@ -69,8 +68,7 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 		if changed {
 			renewals++
 		}
-		// A client with the previous CAs accepts the new certificate, and a client with the new CAs accepts the
-		// previous one.
+		// Old and new CAs and certificates must work together during a renewal.
 		for what, c := range map[string]struct {
 			authorities []byte
 			served      map[string][]byte
@@ -179,7 +177,6 @@ func TestWebhookAddressIsValidated(t *testing.T) {
 	}
 }
 
-// served starts an API server with the publisher's CRDs and webhooks.
 func served(t *testing.T) client.Client {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// secretName is the Secret that all replicas share.
+	// All replicas share this Secret.
 	secretName = "kcp-publisher-webhook"
 
 	keyCA, keyCAKey, keyCert, keyKey = "ca.crt", "ca.key", "tls.crt", "tls.key"
@@ -33,29 +33,28 @@ const (
 	servingLife   = 90 * 24 * time.Hour
 )
 
-// certificates manages the CA and the serving certificate in the Secret. Each is renewed after two thirds of its
-// lifetime. The API server trusts a renewed CA along with the previous one, so no connection is refused.
+// certificates manages the CA and the serving certificate in the Secret. The API server trusts a renewed CA in addition
+// to the previous one.
 type certificates struct {
-	// client reads from the API server without a cache.
+	// client reads without a cache.
 	client    client.Client
 	namespace string
 	hosts     []string
 	now       func() time.Time
 
 	serving atomic.Pointer[tls.Certificate]
-	// last is the content of the Secret after the last call of once. The replica serves its certificate until the next
-	// renewal. Only one goroutine uses last.
+	// last is the Secret's content after the last call of once. Only one goroutine uses it.
 	last map[string][]byte
 }
 
-// ensure reads the Secret, renews expiring certificates, and returns the CAs that the API server must trust.
+// ensure renews expiring certificates and returns the CAs that the API server must trust.
 func (c *certificates) ensure(ctx context.Context) (authorities []byte, err error) {
 	for range 5 {
 		authorities, err = c.once(ctx)
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return authorities, err
 		}
-		// Another replica has written the Secret. Read it again, and use its certificates if they are valid.
+		// Another replica has written the Secret, so use its certificates if they are valid.
 	}
 	return nil, err
 }
@@ -68,7 +67,7 @@ func (c *certificates) once(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", c.namespace, secretName, err)
 	}
 	if missing {
-		secret.Data = c.last // if the Secret was deleted, restore it: API servers trust this CA
+		secret.Data = c.last // restore a deleted Secret, because API servers trust this CA
 	}
 	data, changed, err := renewed(secret.Data, c.hosts, c.now())
 	if err != nil {
@@ -97,7 +96,6 @@ func (c *certificates) once(ctx context.Context) ([]byte, error) {
 	return data[keyCA], nil
 }
 
-// get returns the serving certificate for a TLS connection.
 func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if pair := c.serving.Load(); pair != nil {
 		return pair, nil
@@ -105,8 +103,7 @@ func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.New("the webhook certificate does not exist yet")
 }
 
-// renewed returns the required content of the Secret, and whether it differs from data. It is pure except for the
-// randomness of keys.
+// renewed returns the required content of the Secret, and reports whether it differs from data.
 func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string][]byte, bool, error) {
 	authority, authorityKey, err := newest(data[keyCA], data[keyCAKey])
 	fresh := map[string][]byte{
@@ -118,7 +115,7 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 		if authority, authorityKey, fresh[keyCA], fresh[keyCAKey], err = newAuthority(now); err != nil {
 			return nil, false, err
 		}
-		// The newest CA comes first, followed by older CAs that may still be in use.
+		// The newest CA comes first, followed by CAs that may still be in use.
 		fresh[keyCA] = append(fresh[keyCA], valid(trusted, now)...)
 		changed = true
 	}
@@ -130,8 +127,7 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 	return fresh, true, err
 }
 
-// needsRenewal reports whether less than a third of a certificate's lifetime is left. It is also true before the
-// lifetime begins, which happens if the issuer's clock was ahead.
+// needsRenewal reports whether less than a third of the lifetime is left, or the lifetime has not begun yet.
 func needsRenewal(c *x509.Certificate, now time.Time) bool {
 	return now.Before(c.NotBefore) || now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore)/3))
 }
@@ -148,7 +144,6 @@ func servingFor(c, authority *x509.Certificate, hosts []string) bool {
 	return true
 }
 
-// newest reads the first certificate and its key.
 func newest(certificate, key []byte) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	block, _ := pem.Decode(certificate)
 	keyBlock, _ := pem.Decode(key)
@@ -163,7 +158,6 @@ func newest(certificate, key []byte) (*x509.Certificate, *ecdsa.PrivateKey, erro
 	return parsed, private, err
 }
 
-// valid returns the PEM certificates that have not expired.
 func valid(certificates []byte, now time.Time) []byte {
 	var kept bytes.Buffer
 	for block, rest := pem.Decode(certificates); block != nil; block, rest = pem.Decode(rest) {
@@ -205,7 +199,7 @@ func certificate(name string, now time.Time, life time.Duration) *x509.Certifica
 	}
 }
 
-// issue creates a key and its certificate, which is signed by the authority, or self-signed without an authority.
+// Without an authority, the certificate is self-signed.
 func issue(
 	template, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey,
 ) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// endless is the start of a review, followed by an endless number of spaces. It counts the bytes that were read.
+// endless is the start of a review, followed by endless spaces.
 type endless struct {
 	start io.Reader
 	sent  int64
@@ -28,7 +28,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	if n, err := e.start.Read(p); err == nil {
 		return n, nil
 	}
-	const most = 512 << 20 // ends the test even if the server never refuses
+	const most = 512 << 20
 	if e.sent += int64(len(p)); e.sent > most {
 		return 0, io.EOF
 	}
@@ -38,7 +38,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEndlessReviewsAreRefused covers clients that are not authenticated, which can send any data to the port.
+// Every client in the cluster can send data to the port.
 func TestEndlessReviewsAreRefused(t *testing.T) {
 	scheme := k8sruntime.NewScheme()
 	if err := errors.Join(v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {

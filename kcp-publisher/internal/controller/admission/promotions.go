@@ -16,12 +16,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// maxWarningBytes is the length up to which the API server returns a warning in full.
+// The API server returns a warning of this length in full.
 const maxWarningBytes = 256
 
-// promotions is a webhook that returns a warning if a ModuleReleaseMeta adds a version to a channel and the last
-// rollout of this version in this channel rejected it. The webhook allows every object, because rollouts decide which
-// runtimes get a version.
+// promotions warns if a ModuleReleaseMeta adds a version to a channel whose last rollout of this version failed. It
+// allows every object.
 type promotions struct{ rollouts client.Reader }
 
 func (p promotions) Handle(ctx context.Context, request admission.Request) admission.Response {

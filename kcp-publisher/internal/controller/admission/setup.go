@@ -33,13 +33,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// Options define the address of the webhooks for the API server. Exactly one of Service and URL is required.
+// Options define the address of the webhooks. Exactly one of Service and URL is required.
 type Options struct {
 	// Namespace is the namespace of the certificates' Secret.
 	Namespace string
 	// Service is NAMESPACE/NAME or NAMESPACE/NAME:PORT of the publisher's Service.
 	Service string
-	// URL is an address such as https://127.0.0.1:9443, for a publisher without a Service.
+	// URL is an address such as https://127.0.0.1:9443.
 	URL string
 	// BindAddress is the address to listen on, such as :9443.
 	BindAddress string
@@ -47,24 +47,22 @@ type Options struct {
 }
 
 const (
-	pathConvert  = "/convert"
-	pathTemplate = "/validate-moduletemplate"
-	pathMeta     = "/validate-modulereleasemeta"
-	// checkInterval is the interval between checks of certificates and registrations.
+	pathConvert   = "/convert"
+	pathTemplate  = "/validate-moduletemplate"
+	pathMeta      = "/validate-modulereleasemeta"
 	checkInterval = time.Hour
 )
 
-// configurationName is the name of the ValidatingWebhookConfiguration.
 const configurationName = "kcp-publisher.kyma-pull.dev"
 
-// converted are the resources that are served in v1beta1 and stored in v1beta2.
+// converted are the resources that are stored in v1beta2 and also served in v1beta1.
 var converted = []string{"kymas", "manifests", "moduletemplates", "watchers"}
 
-// registration registers the webhooks in the API server, with the CAs of their certificates.
+// registration registers the webhooks in the API server.
 type registration struct {
 	certificates *certificates
 	metadata     metadata.Interface
-	// at returns the clientConfig of the webhook that serves the given path.
+	// at returns the clientConfig of the webhook at a path.
 	at func(path string, authorities []byte) map[string]any
 }
 
@@ -95,14 +93,12 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	return errors.Join(serve.Add(mgr, "webhooks", options.BindAddress, secure, handler, limits), mgr.Add(r))
 }
 
-// webhooks returns the handler of all webhooks.
 func webhooks(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, error) {
 	registry, err := converters(scheme)
 	if err != nil {
 		return nil, err
 	}
-	// controller-runtime's server only registers the webhooks, for its metrics. That server has no limits for untrusted
-	// requests, so another server serves the webhooks.
+	// controller-runtime's server has no limits for untrusted requests, so another server serves the webhooks.
 	mux := http.NewServeMux()
 	server := webhook.NewServer(webhook.Options{WebhookMux: mux})
 	server.Register(pathConvert, conversion.NewWebhookHandler(scheme, registry))
@@ -111,15 +107,13 @@ func webhooks(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, err
 	return mux, nil
 }
 
-// limits bounds the requests to the webhooks, which every client in the cluster can reach. A request of the API server
-// contains the old and the new form of one object of at most 3 MiB. A conversion needs memory of about four times the
-// body.
+// limits bounds the requests to the webhooks. A request contains up to two objects of at most 3 MiB, and a conversion
+// needs about four times this memory.
 var limits = serve.Limits{
 	Connections: 200, HeaderBytes: 16 << 10, BodyBytes: 8 << 20, AllBodiesBytes: 32 << 20, Read: 20 * time.Second,
 	Write: 30 * time.Second,
 }
 
-// converters returns the conversions between v1beta1 and v1beta2 for each kind.
 func converters(scheme *runtime.Scheme) (conversion.Registry, error) {
 	registry := conversion.NewRegistry()
 	for kind, make := range map[string]func(*runtime.Scheme) (conversion.Converter, error){
@@ -145,8 +139,6 @@ func converters(scheme *runtime.Scheme) (conversion.Registry, error) {
 	return registry, nil
 }
 
-// place returns the host names for the serving certificate, and a function that returns the clientConfig of a webhook,
-// given its path and the PEM-encoded CAs.
 func (o Options) place() (hosts []string, at func(path string, authorities []byte) map[string]any, err error) {
 	switch {
 	case o.Service != "" && o.URL != "":
@@ -185,15 +177,15 @@ func (o Options) place() (hosts []string, at func(path string, authorities []byt
 // NeedLeaderElection returns false, because every replica serves the webhooks.
 func (r *registration) NeedLeaderElection() bool { return false }
 
-// Start checks and repairs the certificates and registrations until the context ends: at the start, after each change
-// or deletion of a watched object, and every checkInterval.
+// Start checks and repairs the certificates and registrations: at the start, after each change of a watched object, and
+// every checkInterval.
 func (r *registration) Start(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	for _, watched := range r.watched() {
 		err := manager.WatchChanges(ctx, r.metadata, watched, func(*metav1.PartialObjectMetadata, bool) {
 			select {
 			case changed <- struct{}{}:
-			default: // a check is already pending
+			default:
 			}
 		})
 		if err != nil {
@@ -219,10 +211,8 @@ func (r *registration) Start(ctx context.Context) error {
 	}
 }
 
-// retryBackoff is the delay after failures.
 var retryBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
 
-// watched returns the objects that registration writes, so that it can repair them after a change.
 func (r *registration) watched() []manager.Watched {
 	configurations := schema.GroupVersionResource{
 		Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations",
@@ -256,7 +246,6 @@ func (r *registration) once(ctx context.Context) error {
 	return r.validate(ctx, authorities)
 }
 
-// convert makes a CRD serve v1beta1 through the webhook.
 func (r *registration) convert(ctx context.Context, name string, authorities []byte) error {
 	return r.edit(ctx,
 		schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, name,
@@ -282,8 +271,7 @@ func (r *registration) convert(ctx context.Context, name string, authorities []b
 		})
 }
 
-// validate registers the webhooks for ModuleTemplates and ModuleReleaseMetas. They fail open: the API server accepts
-// objects while the publisher is down, and the publisher checks every object again when it resolves modules.
+// The webhooks fail open: the API server accepts objects while the publisher is down.
 func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	const name = configurationName
 	gvk := schema.GroupVersionKind{
@@ -298,8 +286,7 @@ func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	if err := r.edit(ctx, gvk, name, change); !apierrors.IsNotFound(err) {
 		return err
 	}
-	// The chart contains this configuration, because its role does not allow the publisher to create one. An
-	// installation without the chart can grant this permission.
+	// Only the chart creates this configuration, because its role does not allow the publisher to do so.
 	configuration := &unstructured.Unstructured{}
 	configuration.SetGroupVersionKind(gvk)
 	configuration.SetName(name)
@@ -309,8 +296,6 @@ func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	return r.edit(ctx, gvk, name, change)
 }
 
-// webhook returns the entry of a ValidatingWebhookConfiguration that sends objects of a resource to the webhook at a
-// path.
 func (r *registration) webhook(resource, path string, authorities []byte) map[string]any {
 	return map[string]any{
 		"name": resource + "." + configurationName, "admissionReviewVersions": []any{"v1"}, "sideEffects": "None",
@@ -325,7 +310,6 @@ func (r *registration) webhook(resource, path string, authorities []byte) map[st
 	}
 }
 
-// edit patches an object if change modifies it.
 func (r *registration) edit(
 	ctx context.Context, gvk schema.GroupVersionKind, name string, change func(map[string]any) error,
 ) error {

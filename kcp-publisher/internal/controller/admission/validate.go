@@ -16,7 +16,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// templates validates ModuleTemplates.
 func templates(_ context.Context, request admission.Request) admission.Response {
 	var template v1beta2.ModuleTemplate
 	if err := json.Unmarshal(request.Object.Raw, &template); err != nil {
@@ -28,7 +27,7 @@ func templates(_ context.Context, request admission.Request) admission.Response 
 	return admission.Allowed("")
 }
 
-// CheckTemplate returns an error if a ModuleTemplate can never be resolved. The error contains the field.
+// CheckTemplate returns an error if a ModuleTemplate can never be resolved. The error names the field.
 func CheckTemplate(template *v1beta2.ModuleTemplate) error {
 	if err := catalog.CheckTemplate(template); err != nil {
 		return err

@@ -15,12 +15,12 @@ const (
 
 // Backoff is the delay after failed requests to a registry.
 type Backoff struct {
-	// Since is the time when the backoff began. Until is the time when the current delay ends.
+	// Since is the start of the backoff. Until is the end of the current delay.
 	Since, Until time.Time
 	waits        *backoff.ExponentialBackOff
 }
 
-// NewBackoff returns a Backoff that begins now.
+// NewBackoff returns a Backoff that starts now.
 func NewBackoff(now time.Time) *Backoff {
 	b := &Backoff{Since: now, waits: backoff.NewExponentialBackOff()}
 	b.waits.InitialInterval, b.waits.MaxInterval = FirstWait, MaxWait
@@ -28,7 +28,7 @@ func NewBackoff(now time.Time) *Backoff {
 	return b
 }
 
-// Fail begins the next delay, unless one is in progress, and returns the remaining time.
+// Fail starts the next delay, unless one is in progress, and returns the remaining time.
 func (b *Backoff) Fail(now time.Time) time.Duration {
 	if !now.Before(b.Until) {
 		b.Until = now.Add(b.waits.NextBackOff())

@@ -1,6 +1,5 @@
-// Package fleetstate contains a publisher's in-memory state of each runtime, in addition to the status of the runtime's
-// Kyma. It has one record per runtime, by the name of the Kyma, and one lock for all records. A new process rebuilds
-// the state from the registry and the API server.
+// Package fleetstate contains a publisher's in-memory state of each runtime. A new process rebuilds the state from the
+// registry and the API server.
 package fleetstate
 
 import (
@@ -18,14 +17,13 @@ import (
 // Key is the name of a Kyma.
 type Key = types.NamespacedName
 
-// Fleet holds the records of all runtimes of a publisher, or of one shard. It is safe for concurrent use.
+// Fleet contains the records of all runtimes of a publisher or shard. It is safe for concurrent use.
 type Fleet struct {
-	// release frees shared data of a dropped record.
 	release func(*publish.Record)
 
-	mu       sync.Mutex // guards runtimes and all their fields, but not the record that Published points to
+	mu       sync.Mutex // guards runtimes, but not the record that Published points to
 	runtimes map[Key]*Runtime
-	failing  int // number of runtimes that have a Backoff
+	failing  int // number of runtimes with a Backoff
 }
 
 // New returns an empty Fleet. It calls release with each dropped publish record.
@@ -33,7 +31,7 @@ func New(release func(*publish.Record)) *Fleet {
 	return &Fleet{release: release, runtimes: map[Key]*Runtime{}}
 }
 
-// Get returns a copy of the record of a Kyma, or a zero record if none exists.
+// Get returns a copy of the record of a Kyma, or a zero record.
 func (f *Fleet) Get(key Key) Runtime {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,8 +68,8 @@ func (f *Fleet) count(before, now bool) {
 	}
 }
 
-// Of returns a copy of the record of a Kyma. It first resets the record if the Kyma was recreated with the same name or
-// now belongs to another runtime.
+// Of returns a copy of the record of a Kyma. It first resets the record if the Kyma was recreated or belongs to another
+// runtime now.
 func (f *Fleet) Of(kyma *v1beta2.Kyma) Runtime {
 	return f.EditOf(kyma, func(*Runtime) {})
 }
@@ -121,14 +119,14 @@ func (f *Fleet) Each(visit func(Key, *Runtime)) {
 	}
 }
 
-// Failing returns the number of runtimes with a Backoff in their record.
+// Failing returns the number of runtimes with a Backoff.
 func (f *Fleet) Failing() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failing
 }
 
-// Wait returns the remaining time until the registry can be used for a runtime again.
+// Wait returns the remaining delay before the next registry request for a runtime.
 func (f *Fleet) Wait(key Key, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -72,8 +72,8 @@ func TestWorkIsPendingUntilABundleIsPublished(t *testing.T) {
 	}
 }
 
-// TestPublishRecordIsResetWhenItsKymaOrRuntimeChanges checks in random histories that a record belongs to one object
-// and one runtime, and that each dropped publish record is released once.
+// In random histories, a record must belong to one object and one runtime, and each dropped publish record must be
+// released once.
 func TestPublishRecordIsResetWhenItsKymaOrRuntimeChanges(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	for range 200 {

@@ -15,35 +15,28 @@ import (
 
 // Runtime is the record of one runtime.
 type Runtime struct {
-	// UID is the Kyma's UID, and ID is the id of the Kyma's runtime. If either changes, reports and publish records are
-	// dropped.
-	UID types.UID
-	ID  string
-	// Report is the verified latest report.
+	// UID is the Kyma's UID, and ID is the runtime ID. If either changes, reports and publish records are dropped.
+	UID    types.UID
+	ID     string
 	Report Report
 	// Notified counts the registry's notifications about reports.
 	Notified int64
-	// Changed counts changes outside the Kyma that affect this runtime, such as changes of its Secrets.
-	Changed int64
-	// Settled is the last pass that found no pending work.
+	Changed  int64
+	// Settled is the last pass without pending work.
 	Settled Settled
 	Pending Pending
-	// Backoff is the delay for this runtime's registry requests, or nil.
 	Backoff *Backoff
 	// changes and problems limit the Events about the runtime's reports. They are nil before the first Event.
 	changes, problems *rate.Limiter
-	// Counted is the runtime's share of the fleet's metrics.
-	Counted Counted
-	// Written is the Kyma after this process last wrote new rollout versions to its status. It is nil once the cache
-	// contains that status.
+	Counted           Counted
+	// Written is the Kyma with the last status of this process, or nil once the cache contains this status.
 	Written *v1beta2.Kyma
 	// Published is the publisher's record of the runtime's repository. Only the worker that reconciles the Kyma uses
-	// it, and controller-runtime never reconciles an object in two workers at once.
+	// it.
 	Published *publish.Record
 }
 
-// startOver resets the record when the Kyma was recreated or its runtime changed. It keeps Notified, Changed, Pending,
-// Backoff, Counted and the limits of Events, which belong to the Kyma's name.
+// startOver resets the fields that belong to the previous Kyma object or runtime.
 func (r *Runtime) startOver(uid types.UID, id string) {
 	*r = Runtime{
 		UID: uid, ID: id, Notified: r.Notified, Changed: r.Changed, Pending: r.Pending, Backoff: r.Backoff,
@@ -51,16 +44,14 @@ func (r *Runtime) startOver(uid types.UID, id string) {
 	}
 }
 
-// Limits of Events about one runtime's reports: the number of Events at once, and the time after which one more is
-// allowed. A report with the maximum number of watched changes fits into the limit for changes.
+// Limits of Events about one runtime's reports: the number of Events at once, and the time until one more is allowed.
 const (
 	changesAtOnce, changeInterval   = bundle.MaxWatchedReported, time.Second
 	problemsAtOnce, problemInterval = 16, 10 * time.Second
 )
 
-// AllowEvent reports whether an Event about the runtime's report can be emitted now: an Event about a problem, or about
-// the change of a watched object. The runtime chooses the number and the content of such Events, so without a limit it
-// could fill the control plane with them.
+// AllowEvent reports whether an Event about the runtime's report can be emitted now. A runtime could otherwise fill the
+// control plane with Events.
 func (r *Runtime) AllowEvent(isProblem bool, now time.Time) bool {
 	limiter, atOnce, interval := &r.changes, changesAtOnce, changeInterval
 	if isProblem {
@@ -78,34 +69,31 @@ type Basis struct {
 	Version string
 	View    *plan.View
 	Source  *bundle.Source
-	// All counts the changes that affect all Kymas, such as changes of the catalog, keys, signature policy, Watchers or
-	// image pull Secret. Own is Runtime.Changed.
+	// All counts the changes that affect all Kymas, such as changes of the catalog. Own is Runtime.Changed.
 	All, Own int64
-	// Report is the digest of the latest report's content, without its time.
+	// Report is the digest of the latest report's content.
 	Report digest.Digest
 }
 
-// Settled records a pass that found no pending work. Until the time Until, a pass with an equal Basis can be skipped.
+// Settled is a pass without pending work. Until the time Until, a pass with an equal Basis can be skipped.
 type Settled struct {
 	Basis Basis
 	Until time.Time
 }
 
-// Stands reports whether a pass with the given basis can be skipped, because an earlier pass with an equal basis found
-// no pending work.
+// Stands reports whether a pass with this basis can be skipped now.
 func (s Settled) Stands(basis Basis, now time.Time) bool {
 	return s.Basis == basis && now.Before(s.Until)
 }
 
-// Pending records whether the next pass has something to publish.
+// Pending records whether the next pass must publish a bundle.
 type Pending struct {
-	// Next is true from a change until the next pass begins. Since is the time of the first unpublished change, or
-	// zero.
+	// Next is true from a change until the next pass. Since is the time of the first unpublished change, or zero.
 	Next  bool
 	Since time.Time
 }
 
-// Add records that there is something to publish.
+// Add records a change to publish.
 func (p *Pending) Add(now time.Time) {
 	p.Next = true
 	if p.Since.IsZero() {
@@ -113,7 +101,7 @@ func (p *Pending) Add(now time.Time) {
 	}
 }
 
-// Take begins a pass and reports whether there is something to publish.
+// Take starts a pass and reports whether it must publish a bundle.
 func (p *Pending) Take() bool {
 	was := p.Next
 	p.Next = false
@@ -131,9 +119,9 @@ func (p *Pending) Done(now time.Time) {
 // Series identifies a time series.
 type Series struct{ Metric, First, Second, Third string }
 
-// Counted is a runtime's share of the fleet's metrics: the series that count it, and its last report.
+// Counted is a runtime's contribution to the fleet's metrics.
 type Counted struct {
 	In []Series
-	// LastReport is the time of the last report according to the Kyma's status.
+	// LastReport is the time of the last report in the Kyma's status.
 	LastReport time.Time
 }

@@ -1,6 +1,5 @@
-// Package replica runs one of several processes that share a fleet. It acquires and hands over leases. Each process
-// gets a fair share of the shards, and one process is the planner. Package replica also maintains the ConfigMap with
-// the processes' heartbeats and the planned state. Package shard makes the decisions.
+// Package replica runs one of several processes that share a fleet. It acquires and releases the leases of the shards
+// and the planner. It also maintains the ConfigMap with the processes' heartbeats and the planned state.
 package replica
 
 import (
@@ -24,18 +23,13 @@ import (
 )
 
 const (
-	// readInterval is the interval between two reads of the board, and beatInterval is the interval between two
-	// heartbeats of a member.
 	readInterval, beatInterval = 500 * time.Millisecond, 2 * time.Second
-	// memberTimeout is the time without a heartbeat after which a member is considered dead. memberForgotten is the
-	// time without a heartbeat after which a member is removed from the board.
+	// A member without a heartbeat for memberTimeout is dead. After memberForgotten, it is removed from the board.
 	memberTimeout, memberForgotten = 10 * time.Second, 5 * time.Minute
 	// announcedFor is how long an announcement is valid after it was read.
 	announcedFor = 6 * time.Second
-	// Outdated is announcedFor plus time to complete work in progress. After this time, no replica uses an older
-	// announcement.
-	Outdated = announcedFor + 2*time.Second
-	// requestTimeout limits one request to the API server.
+	// Outdated is the time after which no replica uses an older announcement.
+	Outdated       = announcedFor + 2*time.Second
 	requestTimeout = 4 * time.Second
 
 	announcedField, memberField, reportTimesField = "announced", "member.", "hearings"
@@ -52,8 +46,8 @@ type Board struct {
 	mu sync.Mutex // guards the fields below
 	// members contains the last heartbeat of each member, and the time of its last change.
 	members map[string]member
-	// announced and holder are the planner's announcement and the holder of its lease at the last read. asked is the
-	// start time of that read, or zero.
+	// announced and holder are the planner's announcement and lease holder at the last read. asked is the start of that
+	// read, or zero.
 	announced shard.Announcement
 	holder    string
 	asked     time.Time
@@ -61,16 +55,16 @@ type Board struct {
 	own *shard.Announcement
 }
 
-// member contains a member's last heartbeat and the time of its last change. moved is true if the heartbeat has changed
-// since this process started.
+// member contains the last heartbeat of a process. moved is true if the heartbeat has changed since the start of this
+// process.
 type member struct {
 	beat  string
 	since time.Time
 	moved bool
 }
 
-// NewBoard returns the board in a namespace for the process with the name member. name is the name of the ConfigMap and
-// of the planner's lease.
+// NewBoard returns the board for the process with the name member. name is the name of the ConfigMap and of the
+// planner's lease.
 func NewBoard(api client.Client, namespace, name, member string, shards int) *Board {
 	return &Board{client: api, namespace: namespace, name: name, member: member, shards: shards}
 }
@@ -103,9 +97,8 @@ func (b *Board) Start(ctx context.Context) error {
 	}
 }
 
-// knowsOthers reports whether this process knows which other members are alive. Only then does it write its first
-// heartbeat. From the first heartbeat on, other members release shards for this process, so it must already be able to
-// take the shards of dead members.
+// After this process's first heartbeat, other members release shards for it. It must therefore first know which members
+// are alive.
 func (b *Board) knowsOthers() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,7 +113,7 @@ func (b *Board) knowsOthers() bool {
 // NeedLeaderElection returns false, because every process reads the board.
 func (b *Board) NeedLeaderElection() bool { return false }
 
-// leave removes this process from the board, so the other members do not wait for its timeout.
+// leave removes this process from the board, so that the other members do not wait for its timeout.
 func (b *Board) leave() error {
 	if err := b.patch(context.Background(), map[string]any{memberField + b.member: nil}); err != nil {
 		ctrl.Log.WithName("replica").Info("failed to remove this replica from the ConfigMap", "error", err.Error())
@@ -207,7 +200,7 @@ func (b *Board) write(ctx context.Context, a shard.Announcement) error {
 	return b.patch(ctx, map[string]any{announcedField: string(text)})
 }
 
-// patch writes fields of the board. A nil value removes a field.
+// A nil value removes a field.
 func (b *Board) patch(ctx context.Context, fields map[string]any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -249,24 +242,21 @@ func (b *Board) Announced() (a shard.Announcement, known bool) {
 	return b.announced, b.fresh() && b.announced.Valid(b.shards, b.holder)
 }
 
-// fresh reports whether the last read of the board is recent enough. The caller must hold mu.
+// The caller must hold mu.
 func (b *Board) fresh() bool {
 	now := time.Now()
-	// The check uses both clocks, because the monotonic clock stops while a machine sleeps, and the wall clock can be
-	// set.
+	// The monotonic clock stops while a machine sleeps, and the wall clock can be set, so both are checked.
 	return !b.asked.IsZero() && max(now.Sub(b.asked), now.Round(0).Sub(b.asked.Round(0))) <= announcedFor
 }
 
-// Shards returns the number of shards in the last announcement, or 0 if no announcement was read. known is false if the
-// last read is too old.
+// Shards returns the number of shards in the last announcement, or 0. known is false if the last read is too old.
 func (b *Board) Shards() (shards int, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.announced.Shards, b.fresh()
 }
 
-// Members returns the live processes with the same number of shards as this process. known is false if the list may be
-// outdated.
+// Members returns the live processes with the same number of shards. known is false if the list may be outdated.
 func (b *Board) Members() (live []string, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -281,10 +271,9 @@ func (b *Board) Members() (live []string, known bool) {
 	return live, isMember && b.fresh()
 }
 
-// reportTimesName returns the name of the ConfigMap with the times of a shard's reports.
 func (b *Board) reportTimesName(n int) string { return fmt.Sprintf("%s-heard-%d", b.name, n) }
 
-// WriteReportTimes writes the times of a shard's reports.
+// WriteReportTimes stores the times of a shard's reports.
 func (b *Board) WriteReportTimes(ctx context.Context, n int, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -304,7 +293,7 @@ func (b *Board) WriteReportTimes(ctx context.Context, n int, data []byte) error 
 	return nil
 }
 
-// ReportTimes reads the data that WriteReportTimes wrote, or nil.
+// ReportTimes returns the data that WriteReportTimes stored, or nil.
 func (b *Board) ReportTimes(ctx context.Context, n int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -17,19 +17,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// Planner is the part number of the planner, whose work is done once for all shards. Other part numbers are shards.
+// Planner is the part number of the planner. Other part numbers are shards.
 const Planner = -1
 
 const (
-	// pollInterval is the interval between checks whether a part still belongs to this replica.
 	pollInterval = time.Second
-	// joins is how long a new replica waits before it takes parts. In this time it learns of other replicas that start
-	// at the same time.
+	// A new replica waits for joins, to detect other replicas that start at the same time.
 	joins = 2*beatInterval + readInterval
 )
 
-// Replica runs its share of the publisher's parts, which are the shards and the planner. It releases the parts that
-// belong to other replicas.
+// Replica runs its share of the parts, which are the shards and the planner.
 type Replica struct {
 	Board *Board
 	Parts *manager.Parts
@@ -37,20 +34,18 @@ type Replica struct {
 	Shards int
 	// Leases returns the name of the lease of a part.
 	Leases func(part int) string
-	// Work runs the work of a part under the part's lease until the context ends.
+	// Work runs a part under its lease until the context ends.
 	Work func(ctx context.Context, part int, lease *manager.Lease) error
 
-	mu sync.Mutex // guards the fields below
-	// holders contains the holder of each part's lease at the last read.
+	mu      sync.Mutex // guards the fields below
 	holders map[int]string
 	began   time.Time
 }
 
-// NeedLeaderElection returns false, because every replica works on its shards.
+// NeedLeaderElection returns false, because every replica runs shards.
 func (r *Replica) NeedLeaderElection() bool { return false }
 
-// Start acquires, runs and releases parts of the publisher's work (shards and the planner) until ctx ends. It returns
-// an error if a lease was lost or the work on a part failed.
+// Start acquires, runs and releases parts until ctx ends. It returns an error if a lease was lost or a part failed.
 func (r *Replica) Start(ctx context.Context) error {
 	r.holders, r.began = map[int]string{}, time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -70,8 +65,8 @@ func (r *Replica) Start(ctx context.Context) error {
 	return nil
 }
 
-// belongsHere reports whether a part belongs to this replica. While the list of live members may be outdated, every
-// replica keeps the parts that it has.
+// belongsHere reports whether a part belongs to this replica. A replica keeps its parts while the list of live members
+// may be outdated.
 func (r *Replica) belongsHere(part int, has bool) bool {
 	members, known := r.Board.Members()
 	if !known || time.Since(r.began) < joins {
@@ -91,7 +86,6 @@ func (r *Replica) belongsHere(part int, has bool) bool {
 	return shard.Assign(r.Shards, held, members)[part] == r.Parts.Holder
 }
 
-// compete takes a part whenever the part belongs to this replica, until the context ends.
 func (r *Replica) compete(ctx context.Context, part int) error {
 	for ctx.Err() == nil {
 		lease, err := r.Parts.Lease(r.Leases(part))
@@ -105,8 +99,7 @@ func (r *Replica) compete(ctx context.Context, part int) error {
 	return nil
 }
 
-// hold waits for the lease of a part and works on the part until the part belongs to another replica or the context
-// ends. The work ends before the lease is released.
+// hold runs a part under its lease. The work ends before the lease is released.
 func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) error {
 	taken := make(chan struct{})
 	election, release := r.Parts.Election()
@@ -121,8 +114,7 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 	if err != nil {
 		return fmt.Errorf("set up the election for %s: %w", r.Leases(part), err)
 	}
-	// Discard the logs of the elector: it would log an error each time candidate refuses the lease of another replica's
-	// part.
+	// The elector would log an error each time candidate refuses a lease of another replica.
 	electing, giveUp := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	lost := make(chan struct{})
 	go func() {
@@ -141,8 +133,7 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 	return r.work(ctx, part, lease, lost)
 }
 
-// work runs the work of a part until the part belongs to another replica. A lost lease ends the process, because work
-// in progress cannot be canceled.
+// A lost lease ends the process, because work in progress cannot be canceled.
 func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost <-chan struct{}) error {
 	name := r.Leases(part)
 	log := ctrl.LoggerFrom(ctx).WithName("replica").WithValues("lease", name)
@@ -188,10 +179,8 @@ type candidate struct {
 	part    int
 }
 
-// errOtherReplica means that a part belongs to another replica.
 var errOtherReplica = errors.New("the shard or planner is assigned to another replica")
 
-// Get returns the holder of the lease.
 func (c *candidate) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := c.Lease.Get(ctx)
 	if err == nil {
@@ -202,7 +191,6 @@ func (c *candidate) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	return record, raw, err
 }
 
-// Create acquires a lease that has no holder.
 func (c *candidate) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if !c.replica.belongsHere(c.part, false) {
 		return errOtherReplica
@@ -210,7 +198,6 @@ func (c *candidate) Create(ctx context.Context, record resourcelock.LeaderElecti
 	return c.took(record, c.Lease.Create(ctx, record))
 }
 
-// Update acquires, renews or releases the lease.
 func (c *candidate) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == c.Identity() && c.Held() != nil && !c.replica.belongsHere(c.part, false) {
 		return errOtherReplica
