@@ -1,6 +1,5 @@
-// Package catalog indexes the modules of a control plane. It takes ModuleTemplates and ModuleReleaseMetas and returns
-// an immutable Snapshot for looking up the template of a module in a channel. It performs no I/O and does not depend on
-// runtimes.
+// Package catalog indexes the ModuleTemplates and ModuleReleaseMetas of a control plane. It performs no I/O and does
+// not depend on runtimes.
 package catalog
 
 import (
@@ -23,49 +22,46 @@ import (
 
 // Snapshot is the catalog at one moment. It is safe for concurrent use.
 type Snapshot struct {
-	// Revision identifies the content: equal catalogs have equal revisions.
+	// Equal catalogs have equal revisions.
 	Revision string
 
 	metas     map[string]*offer // by module name
 	templates []*template       // sorted by namespace and name
 	byModule  map[string][]*template
-	// byAnyName maps each template's module label, name, namespace/name and component name to the template. Lookups of
-	// modules without a ModuleReleaseMeta use it.
+	// byAnyName maps the names of a template to the template, for modules without a ModuleReleaseMeta.
 	byAnyName map[string][]*template
-	// selected contains all label keys that occur in a kymaSelector.
+	// selected contains all label keys in kymaSelectors.
 	selected map[string]bool
 	// values contains the names of all runtime values that templates use.
 	values map[string]bool
-	// restricted lists the modules that are hidden from all Kymas unless a kymaSelector selects them.
+	// restricted lists the modules that only Kymas with a matching kymaSelector can see.
 	restricted []string
 	// controller is the controller name that templates must have, or empty for any.
 	controller string
 }
 
-// offer is a ModuleReleaseMeta with its encoded catalog entry.
 type offer struct {
 	meta     v1beta2.ModuleReleaseMeta
 	selector labels.Selector
-	// broken is an error in the ModuleReleaseMeta, such as an invalid kymaSelector, or nil. If it is set, no Kyma can
-	// add the module, and Kymas that have the module keep it.
+	// broken is an error in the ModuleReleaseMeta, or nil. No Kyma can add a broken module, but Kymas keep an installed
+	// one.
 	broken   error
 	entry    bundle.CatalogEntry
 	size     int   // bytes of the encoded entry
-	withheld error // the reason why bundles omit the entry, or nil
+	withheld error // why bundles omit the entry, or nil
 }
 
-// template is a ModuleTemplate with derived fields.
 type template struct {
 	v1beta2.ModuleTemplate
-	module string // module name from the spec or the label, or empty
-	// descriptor is the inline descriptor, nil if it is missing or invalid.
+	module string // from the spec or the label, or empty
+	// descriptor is the inline descriptor, or nil if it is missing or invalid.
 	descriptor *ocm.Descriptor
-	broken     error  // the reason why the inline descriptor is invalid, or nil
+	broken     error  // why the inline descriptor is invalid, or nil
 	component  string // component name in the inline descriptor, or empty
 	version    string
 	entry      bundle.CatalogEntry
 	size       int   // bytes of the encoded entry
-	withheld   error // the reason why bundles omit the entry, or nil
+	withheld   error // why bundles omit the entry, or nil
 }
 
 // Choice is the template of a module in a channel.
@@ -75,18 +71,18 @@ type Choice struct {
 	Version   string
 	Component string
 	Template  *v1beta2.ModuleTemplate
-	// Descriptor is the template's inline descriptor, or nil if the component is read from a repository.
+	// Descriptor is the template's inline descriptor, or nil.
 	Descriptor *ocm.Descriptor
-	// NamesItself is true if the inline descriptor is the only source of the component name.
+	// NamesItself is true if only the inline descriptor contains the component name.
 	NamesItself bool
 	Mandatory   bool
-	// Err is the reason why no version of a mandatory module can be installed. If it is set, all other fields except
-	// Module and Mandatory are empty.
+	// Err is the reason why no version of a mandatory module can be installed. If Err is set, only Module and Mandatory
+	// are also set.
 	Err error
 }
 
-// New indexes templates and metas in any order. Restricted modules are hidden from all Kymas unless a kymaSelector in
-// their ModuleReleaseMeta selects the Kyma.
+// New indexes templates and metas in any order. Restricted modules are visible only to Kymas that a kymaSelector
+// selects.
 func New(
 	templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string,
 ) (*Snapshot, error) {
@@ -138,7 +134,7 @@ func New(
 		if err := encoder.Encode(t.entry); err != nil {
 			return nil, err
 		}
-		// Ignore the error here: package resolve reports an invalid annotation to the Kymas that use the template.
+		// Package resolve reports an invalid annotation to the Kymas that use the template.
 		used, _ := bundle.ParseUsedValues(t.Annotations[v1beta2.AnnotationUsesValues])
 		for _, name := range used {
 			s.values[name] = true
@@ -211,8 +207,8 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	return t, err
 }
 
-// private lists annotations that have no meaning in other clusters, such as kubectl's copy of the object. Catalog
-// entries omit these annotations. Otherwise, each new Git commit would change the catalog of every runtime.
+// private lists annotations that catalog entries omit. Otherwise, each new Git commit would change the catalog of every
+// runtime.
 var private = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest,
 	v1beta2.AnnotationPrune,
@@ -249,8 +245,7 @@ func (s *Snapshot) moduleNames() []string {
 	return names
 }
 
-// DefinedValues returns the sorted names of those runtime values that at least one module uses. It returns only names,
-// because the bundle's statement contains the values.
+// DefinedValues returns the names of the runtime values that at least one module uses, sorted.
 func (s *Snapshot) DefinedValues(values bundle.Values) []string {
 	var names []string
 	for name := range values {
@@ -275,8 +270,7 @@ func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	return found
 }
 
-// Relevant returns the labels of a Kyma that can affect which modules it can use. Two Kymas with equal relevant labels
-// see the same modules.
+// Relevant returns the labels of a Kyma that can affect which modules it can use.
 func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
 	relevant := map[string]string{}
 	for key, value := range kyma {

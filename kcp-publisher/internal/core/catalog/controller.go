@@ -8,9 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// ProvidedBy returns the catalog for requested modules with the given spec.modules[].controller. Lookups in this
-// catalog find only ModuleTemplates with that value in the label controller-name, or all ModuleTemplates if the value
-// is empty.
+// ProvidedBy returns the catalog for modules with the given spec.modules[].controller. It contains only ModuleTemplates
+// with that value in the label controller-name, or all if the value is empty.
 func (s *Snapshot) ProvidedBy(controller string) *Snapshot {
 	if controller == s.controller {
 		return s
@@ -20,7 +19,6 @@ func (s *Snapshot) ProvidedBy(controller string) *Snapshot {
 	return &narrowed
 }
 
-// provided filters templates by the snapshot's controller name.
 func (s *Snapshot) provided(all []*template) []*template {
 	if s.controller == "" {
 		return all
@@ -34,7 +32,6 @@ func (s *Snapshot) provided(all []*template) []*template {
 	return found
 }
 
-// checkController returns an error if no template of a module has the requested controller name.
 func (s *Snapshot) checkController(module string, all []*template) error {
 	if len(all) == 0 || len(s.provided(all)) > 0 {
 		return nil
@@ -46,5 +43,5 @@ func (s *Snapshot) checkController(module string, all []*template) error {
 		v1beta2.LabelControllerName)
 }
 
-// maxControllerBytes limits a controller name in messages. It is the maximum length of a label value.
+// A label value has at most 63 bytes.
 const maxControllerBytes = 63

@@ -10,12 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Lookup returns the template of a module in a channel for a Kyma with these labels. The reason of the error is one of
+// Lookup returns the template of a module in a channel for a Kyma with these labels. Without a ModuleReleaseMeta, it
+// uses the ModuleTemplate with this spec.channel and the module's name. The reason of the error is one of
 // reason.Problems.
-//
-// The ModuleReleaseMeta of the module determines the version. If the module has no ModuleReleaseMeta, Lookup searches
-// the ModuleTemplates with that spec.channel for one whose module label, name, namespace/name, or component name is the
-// module name.
 func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, error) {
 	version, err := s.Offered(module, channel, kyma)
 	if err != nil {
@@ -24,12 +21,12 @@ func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, erro
 	return s.At(module, channel, version, kyma)
 }
 
-// Has reports whether the catalog has a module with that name, even if it is hidden from some Kymas.
+// Has reports whether the catalog has the module, even if it is hidden from some Kymas.
 func (s *Snapshot) Has(module string) bool {
 	return s.metas[module] != nil || len(s.byAnyName[module]) > 0
 }
 
-// HasVersion reports whether the catalog has a template of that module version, even if it is hidden from some Kymas.
+// HasVersion reports whether the catalog has a template of the module version, even if it is hidden from some Kymas.
 func (s *Snapshot) HasVersion(module, version string) bool {
 	return len(s.templatesOf(module, version)) > 0
 }
@@ -54,8 +51,8 @@ func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, err
 			key(&o.meta))
 }
 
-// At returns the template of a module's version in a channel for a Kyma with these labels, even if the channel now has
-// another version. The reason of the error is one of reason.Problems.
+// At returns the template of a module's version for a Kyma with these labels, even if the channel has another version
+// now. The reason of the error is one of reason.Problems.
 func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -74,8 +71,8 @@ func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice,
 	return s.shown(o, channel, version, kyma)
 }
 
-// Pinned returns the template of a module's version for a Kyma with these labels, regardless of channels. The reason of
-// the error is one of reason.Problems.
+// Pinned returns the template of a module's version for a Kyma with these labels, in any channel. The reason of the
+// error is one of reason.Problems.
 func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -96,8 +93,8 @@ func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, erro
 	return choice, err
 }
 
-// Installed returns the template of a version that a runtime already has, even if the channel has another version or
-// the module is hidden from the Kyma. The reason of the error is one of reason.Problems.
+// Installed returns the template of an installed version, even if the channel has another version or the module is
+// hidden from the Kyma. The reason of the error is one of reason.Problems.
 func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	if o := s.metas[module]; o != nil {
 		if o.withheld != nil {
@@ -134,7 +131,6 @@ func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	})
 }
 
-// checkRequest returns an error if a Kyma with these labels cannot request the module in its spec.
 func (o *offer) checkRequest(kyma labels.Set) error {
 	module := o.meta.Spec.ModuleName
 	if o.withheld != nil {
@@ -154,7 +150,6 @@ func (o *offer) checkRequest(kyma labels.Set) error {
 }
 
 // shown returns the template of a module's version, or a hiddenError if the template's labels hide it from the Kyma.
-// The caller checks whether the module itself is hidden.
 func (s *Snapshot) shown(o *offer, channel, version string, kyma labels.Set) (Choice, error) {
 	choice, err := s.version(o, channel, version)
 	if err != nil {
@@ -209,8 +204,7 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 			version, key(found[0]), key(found[1]))
 }
 
-// lookupOlder looks up a module without a ModuleReleaseMeta. It never returns a hiddenError, which would remove the
-// module from runtimes, because the ModuleReleaseMeta may only be missing while an operator recreates it.
+// lookupOlder never returns a hiddenError, because an operator may only be recreating the ModuleReleaseMeta.
 func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice, error) {
 	named := s.byAnyName[module]
 	var found []*template
@@ -261,7 +255,6 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 	})
 }
 
-// choice sets the template and descriptor of a Choice. It returns an error if the template is not usable.
 func (t *template) choice(c Choice) (Choice, error) {
 	switch d := t.descriptor; {
 	case t.withheld != nil:
@@ -283,8 +276,8 @@ func (t *template) choice(c Choice) (Choice, error) {
 	return c, nil
 }
 
-// Mandatory returns the highest version of each mandatory module, sorted by name. A module without a usable template is
-// included with Err set, because omitting the module would remove it from every runtime.
+// Mandatory returns the highest version of each mandatory module, sorted by name. A module without a usable template
+// has Err set.
 func (s *Snapshot) Mandatory() []Choice {
 	best := map[string]Choice{}
 	offerHigher := func(c Choice) {

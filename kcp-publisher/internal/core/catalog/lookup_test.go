@@ -26,14 +26,13 @@ func template(name string, change func(*v1beta2.ModuleTemplate)) v1beta2.ModuleT
 	return t
 }
 
-// versioned returns a template for a module with a ModuleReleaseMeta.
 func versioned(module, version string) v1beta2.ModuleTemplate {
 	return template(module+"-"+version, func(t *v1beta2.ModuleTemplate) {
 		t.Spec.ModuleName, t.Spec.Version = module, version
 	})
 }
 
-// older returns a template for a module without a ModuleReleaseMeta. It contains the channel and the descriptor.
+// older returns a template for a module without a ModuleReleaseMeta.
 func older(name, channel, component, version string, labels map[string]string) v1beta2.ModuleTemplate {
 	return template(name, func(t *v1beta2.ModuleTemplate) {
 		t.Labels, t.Spec.Channel = labels, channel
@@ -251,7 +250,7 @@ func TestHiddenModuleRequiresAllLabels(t *testing.T) {
 	}
 }
 
-// shown returns the visible catalog of a Kyma with labels: the channels of ModuleReleaseMetas, and the ModuleTemplates.
+// shown returns the visible catalog of a Kyma with these labels as text.
 func shown(t *testing.T, s *catalog.Snapshot, labels map[string]string) string {
 	t.Helper()
 	visible := s.Visible(labels, nil)
@@ -357,8 +356,7 @@ func TestEqualCatalogsHaveEqualRevisions(t *testing.T) {
 	}
 }
 
-// BenchmarkLookupWithoutMeta measures the lookup of a module without a ModuleReleaseMeta. Thousands of Kymas can
-// request such a module at the same time.
+// Thousands of Kymas can request a module without a ModuleReleaseMeta at the same time.
 func BenchmarkLookupWithoutMeta(b *testing.B) {
 	var templates []v1beta2.ModuleTemplate
 	for i := range 1_000 {

@@ -13,8 +13,7 @@ import (
 )
 
 // Hidden reports whether a lookup failed because labels or a selector hide the module from the Kyma. An installed
-// module is then removed, because an operator hides a module deliberately. After other errors, such as a missing
-// template, the module stays installed.
+// module is then removed. After any other error, the module stays installed.
 //
 // Source: lifecycle-manager, pkg/module/sync, "Due to module template visibility change, some module previously
 // deployed should be removed".
@@ -23,7 +22,6 @@ func Hidden(err error) bool {
 	return errors.As(err, &h)
 }
 
-// hiddenError is returned by lookups of modules that are hidden from the Kyma.
 type hiddenError struct{ error }
 
 func (h hiddenError) Unwrap() error { return h.error }
@@ -57,7 +55,7 @@ func hiddenByLabels(own map[string]string, kyma labels.Set) string {
 	return ""
 }
 
-// templatesOf returns the templates of a module's version. A valid catalog has exactly one.
+// A valid catalog has exactly one template for each version.
 func (s *Snapshot) templatesOf(module, version string) []*template {
 	var found []*template
 	for _, t := range s.byModule[module] {
@@ -76,17 +74,11 @@ func (s *Snapshot) templatesOf(module, version string) []*template {
 	return found
 }
 
-// Visible returns the catalog for a Kyma with these labels: the ModuleReleaseMetas with the channels that the Kyma can
-// use, and the ModuleTemplates of those channels. It omits mandatory modules, because users cannot choose them.
+// Visible returns the catalog for a Kyma with these labels: the channels that the Kyma can use, and their
+// ModuleTemplates. It omits mandatory modules. held returns the version of a channel that a rollout keeps in the
+// runtime, or "". If the entries are too large, the largest ones are omitted.
 //
-// Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and FilterAllowedModuleTemplates. Templates
-// of modules without a ModuleReleaseMeta are included if Kymas can request them by spec.channel.
-//
-// A rollout can hold back the current version of a channel from the runtime. For such a channel, held returns the older
-// version to show; for other channels, it returns an empty string. If the older version no longer has a template,
-// Visible shows the current version instead of omitting the channel.
-//
-// If the entries exceed the size limit of a document, the largest entries are omitted.
+// Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and FilterAllowedModuleTemplates.
 func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) string) bundle.Catalog {
 	var metas, templates []sizedEntry
 	named := map[*template]bool{}
@@ -112,17 +104,15 @@ func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) st
 	return bundle.Catalog{ModuleTemplates: upTo(most, templates), ModuleReleaseMetas: upTo(most, metas)}
 }
 
-// sizedEntry is an entry with its encoded size in bytes.
 type sizedEntry struct {
 	entry bundle.CatalogEntry
 	size  int
 }
 
-// catalogBytes limits the total size of the entries in one Catalog document, which also has a header and separators.
+// A Catalog document also has a header and separators.
 const catalogBytes = bundle.MaxDocumentBytes - 64<<10
 
-// largestThatFits returns the size of the largest entry that fits into a document together with all smaller entries.
-// The largest entries are omitted first, so one module cannot displace the others.
+// The largest entries are omitted first, so that one module cannot displace the others.
 func largestThatFits(metas, templates []sizedEntry) int {
 	total := 0
 	sizes := make([]int, 0, len(metas)+len(templates))
@@ -139,7 +129,7 @@ func largestThatFits(metas, templates []sizedEntry) int {
 	total = 0
 	for _, size := range sizes {
 		if total += size; total > catalogBytes {
-			return size - len(",") - 1 // one byte less, so all entries of this size are omitted
+			return size - len(",") - 1 // omit all entries of this size
 		}
 	}
 	return bundle.MaxDocumentBytes
@@ -155,9 +145,8 @@ func upTo(most int, entries []sizedEntry) []bundle.CatalogEntry {
 	return fitting
 }
 
-// channels returns the channels of a module that a Kyma with these labels can use. It omits a channel if visible
-// returns false for all templates of the channel's version. If a rollout holds back a channel's current version, held
-// returns the version to use instead.
+// channels omits a channel if visible returns false for all templates of its version. held returns the version of a
+// channel that a rollout keeps in the runtime, or "".
 func (s *Snapshot) channels(
 	o *offer, kyma labels.Set, held func(module, channel string) string, visible func(*template) bool,
 ) []v1beta2.ChannelVersion {
@@ -180,8 +169,8 @@ func (s *Snapshot) channels(
 	return all
 }
 
-// Channel returns the version of a module's channel in its ModuleReleaseMeta, or empty. It ignores whether the module
-// is hidden.
+// Channel returns the version of a module's channel in its ModuleReleaseMeta, or "". It ignores whether the module is
+// hidden.
 func (s *Snapshot) Channel(module, channel string) string {
 	o := s.metas[module]
 	if o == nil {
@@ -199,7 +188,6 @@ func (o *offer) version(channel string) string {
 	return ""
 }
 
-// entryWith returns the entry with only the given channels.
 func (o *offer) entryWith(channels []v1beta2.ChannelVersion) bundle.CatalogEntry {
 	if slices.Equal(channels, o.meta.Spec.Channels) {
 		return o.entry
@@ -207,7 +195,7 @@ func (o *offer) entryWith(channels []v1beta2.ChannelVersion) bundle.CatalogEntry
 	spec := o.meta.Spec
 	spec.Channels = channels
 	e := o.entry
-	e.Spec, _ = json.Marshal(spec) // cannot fail: newOffer encoded this spec with other channels
+	e.Spec, _ = json.Marshal(spec) // newOffer has already encoded this spec
 	return e
 }
 
@@ -216,13 +204,12 @@ func (t *template) isVisible(kyma labels.Set) bool {
 		hiddenByLabels(t.Labels, kyma) == ""
 }
 
-// foundByOlderLookups reports whether Kymas can request a template directly, because it has a spec.channel and its
-// module has no ModuleReleaseMeta.
+// foundByOlderLookups reports whether a template has a spec.channel and its module has no ModuleReleaseMeta.
 func (s *Snapshot) foundByOlderLookups(t *template) bool {
 	return t.Spec.Channel != "" && s.metas[t.module] == nil && !slices.Contains(s.restricted, t.module)
 }
 
-// Offers returns the modules that a Kyma with these labels can choose, with the channels of each.
+// Offers returns the modules that a Kyma with these labels can choose, with the channels of each module.
 func (s *Snapshot) Offers(kyma labels.Set) map[string][]string {
 	offers := map[string][]string{}
 	for _, name := range s.moduleNames() {

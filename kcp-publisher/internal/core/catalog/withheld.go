@@ -10,17 +10,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Withheld is a catalog object that bundles omit.
+// Withheld is a catalog object that is not published in bundles.
 type Withheld struct {
 	// Kind is ModuleTemplate or ModuleReleaseMeta.
 	Kind string
 	Key  types.NamespacedName
-	// Err is the reason. Its message contains the object and the field.
+	// Err is the reason. It names the object and the field.
 	Err error
 }
 
-// Withheld returns the catalog objects that bundles omit: first the ModuleReleaseMetas, then the ModuleTemplates, each
-// sorted.
+// Withheld returns the catalog objects that are not published: first the ModuleReleaseMetas, then the ModuleTemplates,
+// each sorted.
 func (s *Snapshot) Withheld() []Withheld {
 	var all []Withheld
 	for _, name := range s.moduleNames() {
@@ -44,8 +44,7 @@ func (s *Snapshot) Withheld() []Withheld {
 	return all
 }
 
-// CheckTemplate returns an error if agents would refuse the catalog entry of the ModuleTemplate. Admission webhooks
-// call it before the template is stored.
+// CheckTemplate returns an error if agents would refuse the catalog entry of the ModuleTemplate.
 func CheckTemplate(object *v1beta2.ModuleTemplate) error {
 	spec := object.Spec
 	if len(spec.Descriptor.Raw) == 0 {
@@ -62,8 +61,7 @@ func CheckTemplate(object *v1beta2.ModuleTemplate) error {
 	return bundle.CheckCatalogEntry(data)
 }
 
-// inspect returns the encoded size of an entry. withheld is set if bundles must omit the entry, because agents would
-// refuse it or because it appears to contain a secret. problem is set if the entry cannot be encoded or decoded.
+// withheld is the reason why bundles must omit an entry. problem means that the entry cannot be encoded or decoded.
 func inspect(object string, e bundle.CatalogEntry) (size int, withheld, problem error) {
 	data, err := json.Marshal(e)
 	if err != nil {

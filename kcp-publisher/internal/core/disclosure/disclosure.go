@@ -1,8 +1,5 @@
-// Package disclosure finds secrets in data that is about to be published. Bundles are signed but not encrypted, and
-// every runtime can read the catalog, so a password in a ModuleTemplate would reach the whole fleet. Find takes a JSON
-// value and returns the first finding, which contains the field and the kind of secret but never the value.
-//
-// Secrets are detected by their format. A password that looks like an ordinary word is not detected.
+// Package disclosure finds secrets in data before it is published, because every runtime can read the catalog. It
+// detects secrets by their format, so it does not find a password that looks like an ordinary word.
 package disclosure
 
 import (
@@ -26,8 +23,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s appears to contain %s, which every runtime could read", f.Field, f.Resembles)
 }
 
-// Find returns the first finding in a JSON value decoded by encoding/json, visiting keys in sorted order. at is the
-// path of the value. Find skips the fields in public and all fields below them.
+// Find returns the first finding in a decoded JSON value. at is the path of the value. Find skips the fields in public.
 func Find(value any, at string, public []string) (Finding, bool) {
 	if slices.Contains(public, at) {
 		return Finding{}, false
@@ -71,7 +67,7 @@ func step(at, key string) string {
 	return at + "." + key
 }
 
-// filledSecret returns "data" or "stringData" if the object is a Secret with a value in that field, or empty otherwise.
+// filledSecret returns "data" or "stringData" if the object is a Secret with a value in that field, or "".
 func filledSecret(object map[string]any) string {
 	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
 		return ""
@@ -91,10 +87,9 @@ func mapOf(value any) map[string]any {
 	return m
 }
 
-// form is a kind of secret with a recognizable format.
 type form struct {
 	resembles string
-	// sign is a substring of every such secret. Texts without it do not need the slower pattern match.
+	// sign is a substring of every such secret, which avoids the slower pattern match.
 	sign    string
 	pattern *regexp.Regexp
 }
@@ -118,8 +113,7 @@ var forms = []form{
 	{"a password in a URL", "://", regexp.MustCompile(`\b[a-z][a-z0-9+.-]*://[^\s/:@"'${}<>*]+:[^\s/:@"'${}<>*]{3,}@`)},
 }
 
-// detect returns the kind of secret that a text appears to contain, or an empty string. It also checks base64-encoded
-// text.
+// detect returns the kind of secret in a text, or "". It also checks base64-encoded text.
 func detect(text string) string {
 	if resembles := detectPlain(text); resembles != "" {
 		return resembles

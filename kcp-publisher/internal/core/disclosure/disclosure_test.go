@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// These secrets are assembled from parts, so secret scanners do not report this file.
+// The secrets are assembled from parts, so that secret scanners do not report this file.
 var (
 	privateKey = "-----BEGIN " + "EC PRIVATE KEY-----\nMHcCAQEEIA==\n-----END EC PRIVATE KEY-----\n"
 	ghToken    = "ghp" + "_" + strings.Repeat("a1", 18)

@@ -44,7 +44,6 @@ func Assess(in Input) Fleet {
 	return f
 }
 
-// oldestReport returns the time of the last report of the runtime that has been silent the longest, or nil.
 func oldestReport(all []Runtime) *time.Time {
 	var oldest *time.Time
 	for i := range all {
@@ -55,7 +54,6 @@ func oldestReport(all []Runtime) *time.Time {
 	return oldest
 }
 
-// silentSince returns the time of a silent runtime's last report, or nil for other runtimes.
 func (r *Runtime) silentSince() *time.Time {
 	if r.Health != Silent {
 		return nil
@@ -63,8 +61,7 @@ func (r *Runtime) silentSince() *time.Time {
 	return r.LastReport
 }
 
-// sortedRollouts converts the rollouts and sorts active ones before finished ones. In each group, the rollout that
-// started last comes first.
+// Active rollouts come first, then the newest.
 func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 	sorted := make([]Rollout, 0, len(all))
 	for i := range all {
@@ -95,7 +92,7 @@ func (r *Rollout) startedAt() time.Time {
 	return r.Status.StartedAt.Time
 }
 
-// warnings returns the problems that affect the whole fleet rather than a single runtime.
+// warnings returns the problems that affect the whole fleet.
 func warnings(in Input, f Fleet) []Cause {
 	var all []Cause
 	warn := func(situation Situation, message string) {
@@ -129,7 +126,6 @@ func warnings(in Input, f Fleet) []Cause {
 	return all
 }
 
-// blockedTrains returns a warning for each version that is blocked in a promotion train until an operator acts.
 func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	var all []Cause
 	for i := range policies {
@@ -148,7 +144,7 @@ func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	return all
 }
 
-// Held returns the warning that publishing to all runtimes is on hold. why is the reason for the hold.
+// Held returns the warning that publishing is stopped for all runtimes. why is the reason.
 func Held(why string) Cause {
 	return Cause{Situation: CommitHolds, Message: text(why), Advice: byName[CommitHolds].Advice}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// kymaCalled returns the Kyma of a runtime with the given id after a change.
 func kymaCalled(t *testing.T, id string, change func(*world)) v1beta2.Kyma {
 	w := newWorld(t)
 	w.kyma.Name, w.kyma.Labels = id, map[string]string{v1beta2.LabelRuntimeID: id}

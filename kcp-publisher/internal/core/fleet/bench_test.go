@@ -12,8 +12,6 @@ import (
 
 const benchRuntimes, benchModules = 10_000, 20
 
-// benchFleet returns a fleet with five active rollouts. A tenth of the runtimes has a broken module, and a tenth has
-// not reported the latest bundle.
 func benchFleet() Input {
 	in := Input{Now: noon}
 	all, everybody := int32(100), int64(1)<<53
@@ -93,7 +91,7 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// TestJudgeNeedsFewAllocations exists because the publisher evaluates a runtime after each of its reports.
+// The publisher evaluates a runtime after each of its reports.
 func TestJudgeNeedsFewAllocations(t *testing.T) {
 	in := benchFleet()
 	if allocations := testing.AllocsPerRun(100, func() { Judge(&in.Kymas[0], Rollouts{}, noon) }); allocations > 4 {

@@ -8,11 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// source is the field of a Kyma's status that contains a reason. A reason can have different meanings in different
-// fields.
+// A reason can have different meanings in different fields of a Kyma's status.
 type source string
 
-// Fields of a Kyma's status that contain reasons.
 const (
 	fromPublish source = "publish" // status.runtime.reasons.publish
 	fromSealing source = "secrets" // status.runtime.reasons.secrets, if the publisher could not encrypt the Secrets
@@ -22,7 +20,7 @@ const (
 	fromModule  source = "runtime" // status.runtime.reasons.modules[].runtime
 )
 
-// situations maps reasons to situations. A reason without an entry is mapped like reason Other.
+// A reason without an entry is mapped like Other.
 var situations = map[source]map[v1beta2.Reason]Situation{
 	fromPublish: {
 		v1beta2.Reason(reason.AgentOutdated):        AgentOutdated,
@@ -111,12 +109,10 @@ var situations = map[source]map[v1beta2.Reason]Situation{
 	},
 }
 
-// situation returns the situation of a reason. An unknown or empty reason is mapped like reason Other.
 func (s source) situation(r v1beta2.Reason) Situation {
 	return cmp.Or(situations[s][r], situations[s][v1beta2.Reason(reason.Other)])
 }
 
-// reasons returns the reasons in the Kyma's status, or the zero value.
 func (k *known) reasons() v1beta2.RuntimeReasons {
 	if r := k.kyma.Status.Runtime; r != nil && r.Reasons != nil {
 		return *r.Reasons
@@ -124,7 +120,6 @@ func (k *known) reasons() v1beta2.RuntimeReasons {
 	return v1beta2.RuntimeReasons{}
 }
 
-// moduleReasons returns the reasons of a module in the Kyma's status, or the zero value.
 func (k *known) moduleReasons(name string) v1beta2.ModuleReasons {
 	for _, m := range k.reasons().Modules {
 		if m.Name == name {

@@ -16,14 +16,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// scene is a change of a runtime with the expected first cause. If health is empty, the health of the situation is
-// expected.
+// If health is empty, the test expects the health of the situation.
 type scene struct {
-	name      string
-	change    func(*world)
-	situation Situation
-	health    Health
-	// message and advice are substrings of the expected texts.
+	name            string
+	change          func(*world)
+	situation       Situation
+	health          Health
 	message, advice string
 }
 

@@ -1,7 +1,7 @@
 package fleet
 
-// Descriptions returns the descriptions of all situations, in the order of a bundle's path from the control plane to
-// the runtime. If several situations apply to a runtime, the first one is its cause.
+// Descriptions returns the descriptions of all situations. If several situations apply to a runtime, the first one is
+// its cause.
 func Descriptions() []Description { return append([]Description(nil), descriptions...) }
 
 var descriptions = []Description{

@@ -9,18 +9,14 @@ import (
 )
 
 const (
-	// rootWarning is the time before the expiry of the root of trust at which the warning starts. The publisher also
-	// logs the expiry from that time on.
+	// rootWarning is the time before the expiry of the root of trust at which the warning starts.
 	rootWarning = 30 * 24 * time.Hour
-	// certificateShare defines when the warning about an expiring certificate starts: in the last third (1/3) of the
-	// certificate's validity. Agents renew certificates earlier.
-	certificateShare = 3
-	// certificatesNamed is the maximum number of runtimes that a warning about certificates lists by name.
+	// The warning about a certificate starts in the last third of its validity. Agents renew certificates earlier.
+	certificateShare  = 3
 	certificatesNamed = 3
 )
 
-// RootEnds returns a warning if the root of trust has expired or expires within rootWarning. It returns nil if the
-// expiry is later or unknown.
+// RootEnds returns a warning if the root of trust has expired or expires within rootWarning, or nil.
 func RootEnds(at, now time.Time) *Cause {
 	switch {
 	case at.IsZero() || at.Sub(now) >= rootWarning:
@@ -37,8 +33,7 @@ func RootEnds(at, now time.Time) *Cause {
 	}
 }
 
-// certificatesEnd returns a message that lists reporting runtimes whose agent certificates have expired or expire soon,
-// or "". It includes runtimes that are listed with another problem.
+// certificatesEnd returns a message with the reporting runtimes whose certificates have expired or expire soon, or "".
 func certificatesEnd(in Input) string {
 	var names []string
 	all := 0
@@ -61,8 +56,7 @@ func certificatesEnd(in Input) string {
 	return fmt.Sprintf("%d agent certificates have expired or expire soon (%s)", all, strings.Join(names, ", "))
 }
 
-// certificateEnds finds a certificate that was not renewed in time. Agents request a renewal after the first third of
-// the validity.
+// certificateEnds finds a certificate that was not renewed in time.
 func certificateEnds(k *known) *found {
 	published := k.published()
 	if k.one || published == nil || published.Certificate == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// HealthyUntil returns the time until which Judge returns Healthy without a cause, provided that the Kyma does not
-// change and no rollout holds back a version. It returns zero if the runtime is not healthy now.
+// HealthyUntil returns the time until which the runtime stays healthy if the Kyma does not change, or zero if it is not
+// healthy now.
 func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 	if r := kyma.Status.Runtime; r == nil || r.ID != plan.RuntimeID(kyma) || kyma.Status.State != v1beta2.StateReady ||
 		!kyma.DeletionTimestamp.IsZero() {
@@ -29,10 +29,10 @@ func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 			return at
 		}
 	}
-	return time.Time{} // unreachable: a reporting runtime becomes unhealthy if no newer report is recorded
+	return time.Time{} // cannot happen
 }
 
-// changesOf returns the times at which a runtime's health can change even if its Kyma does not change.
+// changesOf returns the times at which a runtime's health can change without a change of its Kyma.
 func changesOf(kyma *v1beta2.Kyma) []time.Time {
 	changes := []time.Time{plan.LastReportTime(kyma).Add(recordedWithin)}
 	if published := kyma.Status.Runtime.Published; published != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// rowOf returns the row of a Kyma in the API server's table format, with the columns of the CRD.
+// rowOf returns the row of a Kyma in the API server's table.
 func rowOf(kyma *v1beta2.Kyma) Row {
 	row := Row{
 		Namespace: kyma.Namespace, Name: kyma.Name, State: string(kyma.Status.State),
@@ -39,7 +39,6 @@ func rowOf(kyma *v1beta2.Kyma) Row {
 	return row
 }
 
-// setHealthyUntil sets HealthyUntil and Running in the status of a Kyma, as the publisher does.
 func setHealthyUntil(kyma *v1beta2.Kyma, now time.Time) {
 	if until := HealthyUntil(kyma, now); kyma.Status.Runtime != nil && !until.IsZero() {
 		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &metav1.Time{Time: until}, Running(kyma)
@@ -90,8 +89,7 @@ func TestIncompleteOrChangedRowIsNotHealthy(t *testing.T) {
 	}
 }
 
-// wantListed compares the details of a healthy runtime from its row with those from its Kyma. If free is true, no
-// rollout can hold back a version.
+// If free is true, no rollout can hold back a version.
 func wantListed(t *testing.T, got, want Runtime, free bool) {
 	t.Helper()
 	if got.Channel != want.Channel || got.Published != want.Published || got.InForce != want.InForce ||
@@ -108,8 +106,7 @@ func wantListed(t *testing.T, got, want Runtime, free bool) {
 	}
 }
 
-// TestHealthyUntilIsNeverTooLate evaluates random Kymas at random times. Some Kymas are suspended, deleted or annotated
-// after the publisher wrote their status.
+// The test evaluates random Kymas at random times.
 func TestHealthyUntilIsNeverTooLate(t *testing.T) {
 	r := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	rollouts := NewRollouts(newWorld(t).rollout(v1alpha1.RolloutPaused).rollouts)
@@ -153,7 +150,7 @@ func TestHealthyUntilIsNeverTooLate(t *testing.T) {
 	}
 }
 
-// calm removes most problems from a Kyma, so its health can depend on the time.
+// calm removes most problems from a Kyma, so that its health can depend on the time.
 func calm(kyma *v1beta2.Kyma, r *rand.Rand) {
 	kyma.Status.State, kyma.DeletionTimestamp = v1beta2.StateReady, nil
 	delete(kyma.Labels, v1beta2.LabelSkipReconciliation)

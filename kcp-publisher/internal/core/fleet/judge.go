@@ -13,21 +13,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Rollouts is an index of rollouts for evaluating many Kymas. The zero value contains no rollouts. Rollouts is safe for
-// concurrent use and references the original objects.
+// Rollouts is an index of rollouts for evaluating many Kymas. It is safe for concurrent use.
 type Rollouts struct{ holders plan.Holders }
 
 // NewRollouts indexes rollouts for evaluating Kymas.
 func NewRollouts(all []v1alpha1.Rollout) Rollouts { return Rollouts{plan.NewHolders(all)} }
 
-// Judge evaluates the health of a runtime from its Kyma, the rollouts and the current time. The result references the
-// Kyma's label map.
+// Judge evaluates the health of a runtime. The result shares the Kyma's label map.
 func Judge(kyma *v1beta2.Kyma, rollouts Rollouts, now time.Time) Runtime {
 	return judge(known{kyma: kyma, status: kyma.Status.Modules, now: now, holds: rollouts.holders.Of(kyma)})
 }
 
-// JudgeModule evaluates a runtime like Judge, but ignores all modules except one. It returns false if the Kyma's status
-// does not contain that module. If the module is ready but has a message, the result's cause contains the message.
+// JudgeModule evaluates a runtime like Judge, but with only one module. It returns false if the Kyma's status does not
+// contain the module.
 func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.Time) (Runtime, bool) {
 	at := slices.IndexFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool { return m.Name == module })
 	if at < 0 {
@@ -48,23 +46,22 @@ func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.
 	return r, true
 }
 
-// known contains the facts about a Kyma that the rules evaluate.
 type known struct {
 	kyma *v1beta2.Kyma
-	// status contains the evaluated modules. one is true if JudgeModule evaluates a single module.
+	// status contains the evaluated modules. one is true for a single module.
 	status  []v1beta2.ModuleStatus
 	one     bool
 	carried bool
 	now     time.Time
 	holds   map[string]plan.Hold
-	// The Kyma's conditions, or nil for a condition that the Kyma does not have.
+	// The Kyma's conditions, or nil for missing conditions.
 	ready, reporting, registry, accepted, synced, secrets, agent, features, modules, watchers, removals,
 	publishing *metav1.Condition
 }
 
 func judge(k known) Runtime {
 	kyma := k.kyma
-	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // ignore the error: the Kyma's status contains it
+	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // the Kyma's status contains the error
 	k.readConditions()
 	r := Runtime{
 		ID: line(plan.RuntimeID(kyma)), Namespace: kyma.Namespace, Kyma: kyma.Name, Labels: kyma.Labels,
@@ -143,12 +140,10 @@ func (k *known) published() *v1beta2.PublishedBundle {
 	return k.kyma.Status.Runtime.Published
 }
 
-// notReporting reports whether condition Reporting is False or Unknown with the given reason.
 func (k *known) notReporting(reason string) bool {
 	return k.reporting != nil && k.reporting.Status != metav1.ConditionTrue && k.reporting.Reason == reason
 }
 
-// firstUnready returns the first module whose state is not Ready or Unmanaged, or nil.
 func (k *known) firstUnready() *v1beta2.ModuleStatus {
 	for i := range k.status {
 		if m := &k.status[i]; m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged {
@@ -158,12 +153,10 @@ func (k *known) firstUnready() *v1beta2.ModuleStatus {
 	return nil
 }
 
-// of returns a finding with the message of a condition.
 func of(situation Situation, c *metav1.Condition) *found {
 	return &found{situation: situation, message: c.Message, since: c.LastTransitionTime.Time}
 }
 
-// ofModule returns a finding about a module that is not ready.
 func (k *known) ofModule(situation Situation, m *v1beta2.ModuleStatus) *found {
 	f := &found{
 		situation: situation, module: m.Name, message: "module " + m.Name + " is " + string(m.State) + ": " +
@@ -175,7 +168,7 @@ func (k *known) ofModule(situation Situation, m *v1beta2.ModuleStatus) *found {
 	return f
 }
 
-// cause converts a finding to a Cause with bounded, printable text, and replaces the placeholders in the advice.
+// cause converts a finding to a Cause with bounded, printable text.
 func (k *known) cause(f *found) *Cause {
 	advice := cmp.Or(f.advice, byName[f.situation].Advice)
 	for _, name := range [...]struct{ placeholder, name string }{
@@ -189,7 +182,6 @@ func (k *known) cause(f *found) *Cause {
 	return &Cause{Situation: f.situation, Message: text(f.message), Advice: advice}
 }
 
-// runtimeModules returns the modules of a runtime for display.
 func (k *known) runtimeModules() []RuntimeModule {
 	if len(k.status) == 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// misleading lists messages of modules and policies that resemble messages about other problems.
+// misleading lists messages of modules that resemble messages about other problems.
 var misleading = []string{
 	`admission webhook "policy" denied the request: latest tags: Pod x is forbidden`,
 	"Kafka: exceeded quota of 100 partitions",
@@ -46,7 +46,7 @@ func TestModuleMessageDoesNotChangeTheSituation(t *testing.T) {
 	}
 }
 
-// TestModuleMessageDoesNotChangeEarlierSituations checks situations that take precedence over modules.
+// The test covers situations that take precedence over modules.
 func TestModuleMessageDoesNotChangeEarlierSituations(t *testing.T) {
 	for _, scenes := range [][]scene{controlPlaneScenes, wayScenes} {
 		for _, s := range scenes {

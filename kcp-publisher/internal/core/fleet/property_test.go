@@ -14,8 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// randomKyma returns a Kyma with random conditions, modules and records, including combinations that the publisher
-// never writes.
+// randomKyma returns a Kyma with random conditions and modules, including combinations that the publisher never writes.
 func randomKyma(r *rand.Rand) v1beta2.Kyma {
 	one := func(all ...string) string { return all[r.IntN(len(all))] }
 	maybe := func(n int) bool { return r.IntN(n) == 0 }

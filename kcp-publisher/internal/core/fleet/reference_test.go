@@ -24,7 +24,6 @@ var healthMeanings = map[Health]string{
 		"a newer version",
 }
 
-// page returns the reference page of all situations.
 func page() string {
 	var out strings.Builder
 	out.WriteString(`# Situations
@@ -71,7 +70,6 @@ module whose agent reports no reason also has this situation.
 	return out.String()
 }
 
-// commands formats the command lines in an advice as code.
 func commands(advice string) string {
 	parts := strings.Split(advice, ": ")
 	for i, part := range parts {
@@ -123,7 +121,7 @@ func TestSituationsHaveOneShortDescription(t *testing.T) {
 	}
 }
 
-// TestSelfResolvingSituationsComeLast exists because the first situation is the cause of a runtime.
+// The first situation is the cause of a runtime.
 func TestSelfResolvingSituationsComeLast(t *testing.T) {
 	rank := map[Health]int{
 		Failing: 0, Silent: 0, NeverReported: 0, Suspended: 0, Deleting: 1, Behind: 2, Healthy: 3, "": 4,

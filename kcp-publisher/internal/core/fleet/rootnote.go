@@ -9,30 +9,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootNote describes a publisher's root of trust. The publisher writes it to an annotation of its Lease, for commands
-// that cannot read the key folder. It is not signed and must only be used for display.
+// RootNote describes a publisher's root of trust in an annotation of its Lease. It is not signed and is only for
+// display.
 type RootNote struct {
 	Epoch   int64     `json:"epoch"`
 	Version int64     `json:"version"`
 	Expires time.Time `json:"expires"`
-	// Fleet is the fleet name in the root. It is empty for older roots and publishers.
+	// Fleet is the fleet name in the root, or empty for old roots.
 	Fleet string `json:"fleet,omitempty"`
 }
 
-// maxRootNoteBytes limits the size of an encoded RootNote. Publishers write about 120 bytes.
 const maxRootNoteBytes = 512
 
-// String returns the note encoded as JSON.
 func (n RootNote) String() string {
 	data, err := json.Marshal(n)
 	if err != nil {
-		return "" // only fails for an expiry after the year 9999, which needs no warning
+		return "" // only fails for an expiry after the year 9999
 	}
 	return string(data)
 }
 
-// ParseRootNote decodes a RootNote. The input is untrusted, because any client with write access to Leases can write
-// it.
+// ParseRootNote decodes a RootNote. The input is untrusted.
 func ParseRootNote(text string) (RootNote, error) {
 	var n RootNote
 	if len(text) > maxRootNoteBytes {
@@ -50,10 +47,8 @@ func ParseRootNote(text string) (RootNote, error) {
 	return n, nil
 }
 
-// NewestRoot returns the expiry of the latest root of trust in the RootNotes of a namespace, or zero. If the namespace
-// has several fleets, it returns the earliest expiry among the latest root of each fleet. RootNotes without a fleet
-// name are only used if no RootNote has a fleet name. If two RootNotes have the same version, the earlier expiry is
-// used.
+// NewestRoot returns the expiry of the latest root of trust, or zero. For several fleets, it returns the earliest of
+// their expiries.
 func NewestRoot(notes []RootNote) time.Time {
 	newest := map[string]RootNote{}
 	for _, n := range notes {

@@ -8,20 +8,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Row contains the cells of a Kyma in the API server's table format. A cell is empty if the Kyma does not have the
-// value.
+// Row contains the cells of a Kyma in the API server's table. Missing values are empty.
 type Row struct {
 	Namespace, Name string
 	// Runtime, State, HealthyUntil and Running are fields of the Kyma's status.
 	Runtime, State, HealthyUntil, Running string
-	// Skip is the value of the label that suspends publishing. Deleted is the deletion timestamp.
-	Skip, Deleted string
-	// Channel, Published, InForce, Agent and Kubernetes are displayed and do not affect the health.
+	// Skip is the value of the suspension label. Deleted is the deletion timestamp.
+	Skip, Deleted                                  string
 	Channel, Published, InForce, Agent, Kubernetes string
 }
 
-// Healthy returns the runtime of a row and true if the runtime is healthy: HealthyUntil is in the future, and the Kyma
-// is not suspended or being deleted. For all other rows, the caller must read the complete Kyma.
+// Healthy returns the runtime of a row, and true if the runtime is healthy. For other rows, the caller must read the
+// Kyma.
 func (r Row) Healthy(now time.Time) (Runtime, bool) {
 	until, err := time.Parse(time.RFC3339, r.HealthyUntil)
 	if err != nil || !now.Before(until) || r.State != string(v1beta2.StateReady) || r.Runtime == "" || r.Skip != "" ||
@@ -32,15 +30,15 @@ func (r Row) Healthy(now time.Time) (Runtime, bool) {
 		Health: Healthy, Reporting: true}, true
 }
 
-// Listed returns the same runtime as Healthy, with its modules, channel, bundle sequences and versions. It returns
-// false if the row does not contain these details, for example because an older publisher wrote the status.
+// Listed returns the same runtime as Healthy with its modules and versions. It returns false if the row does not
+// contain these details.
 func (r Row) Listed(now time.Time) (Runtime, bool) {
 	runtime, healthy := r.Healthy(now)
 	if !healthy || r.Channel == "" {
 		return Runtime{}, false
 	}
 	sequence, modules, ok := readRunning(r.Running)
-	if !ok || sequence != r.Published { // an older publisher published a bundle without updating Running
+	if !ok || sequence != r.Published { // an older publisher does not update Running
 		return Runtime{}, false
 	}
 	published, err := strconv.ParseInt(r.Published, 10, 64)
@@ -56,8 +54,7 @@ func (r Row) Listed(now time.Time) (Runtime, bool) {
 	return runtime, true
 }
 
-// MayHold reports whether a rollout can hold back a version from a runtime that was read from a Row. If so, the caller
-// must read the complete Kyma.
+// MayHold reports whether a rollout can delay a version in the runtime. If so, the caller must read the Kyma.
 func (r Rollouts) MayHold(runtime *Runtime) bool {
 	for i := range runtime.Modules {
 		if m := &runtime.Modules[i]; r.holders.MayHold(m.Name, m.Version) {

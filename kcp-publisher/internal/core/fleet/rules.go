@@ -12,24 +12,20 @@ import (
 )
 
 const (
-	// appliedWithin is the time within which a reporting runtime must report the latest bundle. Agents poll about every
-	// minute.
+	// appliedWithin is the time within which a reporting runtime must report the latest bundle.
 	appliedWithin = 30 * time.Minute
-	// settledWithin is how long a module can be progressing before it counts as stuck. Agents report an error after 10
-	// minutes without progress.
+	// settledWithin is the time after which a progressing module is treated as stuck.
 	settledWithin = time.Hour
-	// recordedWithin is the maximum time between two recorded reports of a reporting runtime. Publishers record a report
-	// at least once per plan.MaxUnrecorded.
+	// recordedWithin is the maximum time between two recorded reports of a reporting runtime.
 	recordedWithin = plan.MaxUnrecorded + time.Hour
-	// deletedWithin is the default deletion timeout of publishers, plus one hour to complete the deletion.
+	// deletedWithin is the publishers' default deletion timeout plus one hour.
 	deletedWithin = 25 * time.Hour
 )
 
-// found is the problem that a rule detected.
 type found struct {
 	situation Situation
 	message   string
-	// module and rollout are the names of the affected module and rollout, or empty.
+	// module and rollout can be empty.
 	module, rollout string
 	// wave replaces WAVE in the advice. advice overrides the situation's advice.
 	wave, advice string
@@ -37,9 +33,7 @@ type found struct {
 	since time.Time
 }
 
-// rules are evaluated in order, along a bundle's path from the control plane to the runtime. The first finding is the
-// cause. Problems that resolve by themselves come last, so they do not hide other problems. A rule without a finding
-// returns nil.
+// The first finding is the cause. Problems that resolve by themselves come last. A rule without a finding returns nil.
 var rules = []func(*known) *found{
 	suspended, notReconciled, unpublishable, unsealed, removalsHeld, commitHeld, unresolved, tamperedRegistry,
 	reportRefused, neverReported, bundleRefused, silentRuntime, clockBehind, unsynced,
@@ -63,8 +57,8 @@ func suspended(k *known) *found {
 	return f
 }
 
-// SuspendedBy returns the field manager that set the suspension label of a Kyma, and the time of its last update. Both
-// are zero if the Kyma has no managed fields, for example because it was read from a cache.
+// SuspendedBy returns the field manager that suspended a Kyma, and the time of its last update. Both are zero if
+// unknown.
 func SuspendedBy(kyma *v1beta2.Kyma) (string, time.Time) {
 	for _, entry := range kyma.ManagedFields {
 		if entry.Time != nil && entry.FieldsV1 != nil &&
@@ -99,8 +93,6 @@ func unsealed(k *known) *found {
 	return of(fromSealing.situation(k.reasons().Secrets), k.secrets)
 }
 
-// removalsHeld finds module removals that wait for approval, including the removal of all modules by the deletion of
-// the Kyma.
 func removalsHeld(k *known) *found {
 	if k.one || k.removals == nil || k.removals.Status == metav1.ConditionTrue {
 		return nil
@@ -108,7 +100,6 @@ func removalsHeld(k *known) *found {
 	return of(RemovalHeld, k.removals)
 }
 
-// commitHeld finds a partially applied Git commit.
 func commitHeld(k *known) *found {
 	if k.publishing == nil || k.publishing.Status == metav1.ConditionTrue {
 		return nil
@@ -116,7 +107,6 @@ func commitHeld(k *known) *found {
 	return of(CommitHeld, k.publishing)
 }
 
-// unresolved finds a module that the control plane cannot resolve.
 func unresolved(k *known) *found {
 	for i := range k.status {
 		m := &k.status[i]
@@ -130,7 +120,6 @@ func unresolved(k *known) *found {
 	return nil
 }
 
-// tamperedRegistry finds a registry with a bundle that the publisher did not write.
 func tamperedRegistry(k *known) *found {
 	if k.registry == nil || k.registry.Status == metav1.ConditionTrue || isLost(k.registry) {
 		return nil
@@ -138,7 +127,6 @@ func tamperedRegistry(k *known) *found {
 	return of(RegistryTampered, k.registry)
 }
 
-// lostInRegistry finds a bundle that the registry lost and that is being published again.
 func lostInRegistry(k *known) *found {
 	if k.registry == nil || k.registry.Status == metav1.ConditionTrue || !isLost(k.registry) {
 		return nil
@@ -287,7 +275,6 @@ func deleting(k *known) *found {
 	return f
 }
 
-// unreported returns the latest bundle if the runtime has not reported it, or nil.
 func (k *known) unreported() *v1beta2.PublishedBundle {
 	if k.accepted == nil || k.accepted.Status == metav1.ConditionTrue {
 		return nil
@@ -305,8 +292,7 @@ func notApplied(k *known) *found {
 	return &found{situation: BundleNotTaken, message: k.accepted.Message, since: published.Time.Time}
 }
 
-// pending finds a bundle that the runtime has not reported yet. It ignores the bundle if the Kyma is Ready, because the
-// bundle then does not change any module.
+// A bundle that does not change any module is ignored.
 func pending(k *known) *found {
 	published := k.unreported()
 	switch {
@@ -320,16 +306,14 @@ func pending(k *known) *found {
 	return &found{situation: BundlePending, message: k.accepted.Message, since: published.Time.Time}
 }
 
-// processing returns the first module that is not ready, and the time from which it counts as not ready, or zero if
-// unknown.
+// processing returns the first module that is not ready, and the start of that state, or zero if unknown.
 func (k *known) processing() (*v1beta2.ModuleStatus, time.Time) {
 	m := k.firstUnready()
 	if m == nil || k.modules == nil || k.modules.Status == metav1.ConditionTrue {
 		return m, time.Time{}
 	}
 	since := k.modules.LastTransitionTime.Time
-	// An earlier problem of another module may have set the condition to False. The time therefore starts no earlier
-	// than the last published bundle and the last operation.
+	// Another module may have set the condition to False earlier.
 	if published := k.published(); published != nil && published.Time.After(since) {
 		since = published.Time.Time
 	}
@@ -359,8 +343,7 @@ func processingModule(k *known) *found {
 	return f
 }
 
-// unexplained finds a Kyma in state Error or Warning that no other rule explains, so an unknown problem is not
-// evaluated as healthy.
+// An unknown problem must not be evaluated as healthy.
 func unexplained(k *known) *found {
 	if state := k.kyma.Status.State; k.one || k.ready.Status == metav1.ConditionTrue || state != v1beta2.StateError &&
 		state != v1beta2.StateWarning {
@@ -369,7 +352,7 @@ func unexplained(k *known) *found {
 	return of(Unexplained, k.ready)
 }
 
-// notReady finds a Kyma whose condition Ready is not True and to which no earlier rule applies.
+// notReady finds a Kyma whose condition Ready is not True.
 func notReady(k *known) *found {
 	if k.one || k.ready.Status == metav1.ConditionTrue {
 		return nil

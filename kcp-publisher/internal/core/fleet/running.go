@@ -7,12 +7,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// maxRunning limits the size of Running's output in bytes, because the API server returns it in a table cell. About 45
-// modules fit.
+// The API server returns Running in a table cell. About 45 modules fit.
 const maxRunning = 1 << 10
 
-// Running returns the modules of a healthy runtime in the format of status.runtime.running. It returns "" if the text
-// exceeds maxRunning, if a module is not Ready or Unmanaged, or if a ready module does not run its published version.
+// Running returns the modules of a healthy runtime in the format of status.runtime.running. It returns "" for an
+// unhealthy runtime or a longer text.
 func Running(kyma *v1beta2.Kyma) string {
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return ""
@@ -41,7 +40,6 @@ func Running(kyma *v1beta2.Kyma) string {
 	return all.String()
 }
 
-// readRunning parses the output of Running into the bundle's sequence and the modules.
 func readRunning(text string) (sequence string, modules []RuntimeModule, ok bool) {
 	sequence, list, some := strings.Cut(text, ":")
 	if !some {

@@ -10,7 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// runningWorld returns a healthy Kyma with the given modules at version 1.0.0.
 func runningWorld(modules ...string) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{Status: v1beta2.KymaStatus{ActiveChannel: "regular", State: v1beta2.StateReady,
 		Runtime: &v1beta2.RuntimeStatus{ID: "one", Observed: &v1beta2.ObservedBundle{

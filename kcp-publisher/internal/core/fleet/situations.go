@@ -1,10 +1,10 @@
 package fleet
 
-// Situation is the machine-readable name of a runtime's problem. Commands print it and metrics use it as a label value,
-// so existing values must not be renamed.
+// Situation is the name of a problem for programs. Metrics use it as a label value, so existing values must not be
+// renamed.
 type Situation string
 
-// Situations that the control plane detects before it publishes a bundle.
+// Situations before a bundle is published.
 const (
 	Suspension           Situation = "Suspended"
 	NotLookedAt          Situation = "NotLookedAt"
@@ -24,7 +24,7 @@ const (
 	SecretsNotSealed     Situation = "SecretsNotSealed"
 )
 
-// Situations of requested modules that the control plane cannot resolve to a version or component.
+// Situations of requested modules that cannot be resolved.
 const (
 	ModuleUnknown      Situation = "ModuleUnknown"
 	ChannelMissing     Situation = "ChannelMissing"
@@ -43,7 +43,7 @@ const (
 	ValueUndefined     Situation = "ValueUndefined"
 )
 
-// Situations after a bundle was published and before the runtime's report about it was received.
+// Situations between the publication of a bundle and the runtime's report about it.
 const (
 	RegistryLost       Situation = "RegistryLost"
 	RegistryTampered   Situation = "RegistryTampered"
@@ -107,11 +107,11 @@ const (
 	Unexplained          Situation = "Unexplained"
 	NotReady             Situation = "NotReady"
 	WatcherNotServed     Situation = "WatcherNotServed"
-	// CheckFailed means that a module is ready but fails a check of the rollout that delivered its version.
+	// CheckFailed means that a ready module fails a check of a rollout.
 	CheckFailed Situation = "CheckFailed"
 )
 
-// Situations of Kymas that are being deleted, and of healthy runtimes that wait for an upgrade.
+// Situations of deleted Kymas, and of healthy runtimes that wait for an upgrade.
 const (
 	DeletionWaits    Situation = "DeletionWaits"
 	DeletionOverdue  Situation = "DeletionOverdue"
@@ -125,29 +125,28 @@ const (
 	ModuleRemark     Situation = "ModuleRemark"
 )
 
-// Situations of agent certificates. CertificatesEnd is the corresponding warning for the fleet.
+// Situations of agent certificates. CertificatesEnd is the warning for the fleet.
 const (
 	CertificateExpired     Situation = "CertificateExpired"
 	CertificateExpiresSoon Situation = "CertificateExpiresSoon"
 )
 
-// Situations of the whole fleet, which are reported as warnings.
+// Situations of the whole fleet.
 const (
 	RootExpiresSoon Situation = "RootExpiresSoon"
 	CertificatesEnd Situation = "CertificatesEnd"
-	// VersionRejected means that a channel has a version that its last rollout stopped or rolled back.
+	// VersionRejected means that a channel has a version whose last rollout was stopped or rolled back.
 	VersionRejected Situation = "VersionRejected"
-	// TrainBlocked means that a version in a promotion train is blocked by a condition that does not resolve by itself.
+	// TrainBlocked means that an operator must resolve a condition that blocks a version in a promotion train.
 	TrainBlocked Situation = "TrainBlocked"
 	FleetSilent  Situation = "FleetSilent"
 	CommitHolds  Situation = "CommitHolds"
 )
 
-// Description explains a situation to an operator. RUNTIME, NAMESPACE, KYMA, MODULE, ROLLOUT, POLICY and WAVE in the
-// advice are placeholders.
+// Description explains a situation to an operator. The advice contains placeholders such as RUNTIME and MODULE.
 type Description struct {
 	Situation Situation
-	// Health is the health of a runtime with this situation. It is empty for warnings about the fleet.
+	// Health is the health of a runtime with this situation, or empty for a warning about the fleet.
 	Health  Health
 	Meaning string
 	Advice  string

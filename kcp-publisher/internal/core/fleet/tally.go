@@ -11,8 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Tally counts runtimes incrementally: after a change of one runtime, the other runtimes are not counted again. It is
-// not safe for concurrent use.
+// Tally counts runtimes incrementally. It is not safe for concurrent use.
 type Tally struct {
 	total      int
 	health     map[Health]int
@@ -20,7 +19,6 @@ type Tally struct {
 	modules    map[string]map[moduleAt]int
 }
 
-// moduleAt is a version and state of a module.
 type moduleAt struct {
 	version string
 	state   v1beta2.State
@@ -57,7 +55,7 @@ func (t *Tally) count(r *Runtime, n int) {
 	}
 }
 
-// change adds n to the count of a key, and deletes the key if the count becomes zero.
+// change adds n to the count of a key, and deletes a zero count.
 func change[K comparable](counts map[K]int, key K, n int) {
 	if counts[key] += n; counts[key] == 0 {
 		delete(counts, key)
@@ -69,8 +67,7 @@ func (t *Tally) Summary() Summary {
 	return Summary{Total: t.total, Health: maps.Clone(t.health), Situations: maps.Clone(t.situations)}
 }
 
-// Modules returns all modules with the versions that run in runtimes and the versions of their channels. It includes
-// modules that no runtime uses.
+// Modules returns all modules with the versions in runtimes and channels.
 func (t *Tally) Modules(metas []v1beta2.ModuleReleaseMeta) []Module {
 	byName := make(map[string]*Module, len(t.modules)+len(metas))
 	for name, counts := range t.modules {
@@ -116,7 +113,7 @@ func versions(counts map[moduleAt]int) []ModuleVersion {
 	return all
 }
 
-// newestFirst compares versions for sorting. Invalid versions are sorted last.
+// Invalid versions come last.
 func newestFirst(a, b string) int {
 	va, errA := semver.NewVersion(a)
 	vb, errB := semver.NewVersion(b)

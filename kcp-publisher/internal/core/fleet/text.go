@@ -7,13 +7,12 @@ import (
 )
 
 const (
-	// maxTextBytes limits the size of a displayed message, and maxLineBytes the size of a displayed name or version.
 	maxTextBytes = 2048
 	maxLineBytes = 256
 )
 
-// text shortens a message to maxTextBytes and removes unprintable characters. Callers must use it for every displayed
-// message, because runtimes can report arbitrary text.
+// text shortens a message and removes unprintable characters. Every displayed message must use it, because runtimes can
+// report arbitrary text.
 func text(message string) string {
 	if len(message) <= maxTextBytes && isPlain(message) {
 		return message
@@ -21,7 +20,7 @@ func text(message string) string {
 	return bundle.Bounded(message, maxTextBytes)
 }
 
-// line shortens a name or version to maxLineBytes and removes line breaks and unprintable characters.
+// line shortens a name or version, and removes line breaks and unprintable characters.
 func line(name string) string {
 	if len(name) <= maxLineBytes && isPlain(name) {
 		return name
@@ -32,7 +31,7 @@ func line(name string) string {
 	return bundle.PrintableLine(name)
 }
 
-// isPlain reports whether a text is printable ASCII. Most texts are, so this check avoids the slower conversion.
+// Most texts are plain, which avoids the slower conversion.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -42,8 +41,7 @@ func isPlain(text string) bool {
 	return true
 }
 
-// word returns a name for use in a command line, or the placeholder if the name contains characters that a shell could
-// interpret.
+// word returns a name for a command line, or the placeholder if a shell could interpret the name.
 func word(name, placeholder string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._/", r)

@@ -11,35 +11,33 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxTimeline is the maximum number of bundles in a timeline. It also limits the number of requests to the registry.
+// maxTimeline is the maximum number of bundles in a timeline.
 const maxTimeline = 5
 
-// Bundle is one of a runtime's last bundles. Only Signed is verified; the other fields come from the Kyma's status.
+// Bundle is one of a runtime's last bundles. Only Signed is verified.
 type Bundle struct {
 	Epoch     int64     `json:"epoch,omitempty"`
 	Sequence  int64     `json:"sequence"`
 	Digest    string    `json:"digest"`
 	Published time.Time `json:"published"`
-	// Commit is the Git commit from which the control plane was applied when the bundle was built, or empty.
+	// Commit is the Git commit from which the bundle was built, or empty.
 	Commit string `json:"commit,omitempty"`
-	// Changes lists the first modules with a changed version, and More is the number of other changed modules. If Noted
-	// is false, the changes are unknown and these fields are empty.
+	// Changes lists the first modules with a changed version, and More counts the others. If Noted is false, the
+	// changes are unknown.
 	Changes []v1beta2.VersionChange `json:"changes,omitempty"`
 	More    int32                   `json:"more,omitempty"`
-	// Noted is true if the Kyma's status contains the outcome of the bundle.
+	// Noted is true if the Kyma's status contains the bundle.
 	Noted bool `json:"noted,omitempty"`
-	// Applied is the time when the runtime first reported the bundle as applied, or nil if unknown.
+	// Applied is the time when the runtime first reported the bundle as applied, or nil.
 	Applied *time.Time `json:"applied,omitempty"`
 	Outcome Outcome    `json:"outcome"`
-	// State is the worst module state that was last reported while this was the latest bundle, or empty.
+	// State is the worst module state while this was the latest bundle, or empty.
 	State v1beta2.State `json:"state,omitempty"`
 	// Refused is the reason why the runtime refused the bundle, or empty.
 	Refused string `json:"refused,omitempty"`
-	// Signed is the identity in the bundle's signed statement, verified against the root of trust. It is nil if the
-	// bundle was not verified.
+	// Signed is the verified identity of the bundle, or nil.
 	Signed *bundle.BundleIdentity `json:"signed,omitempty"`
-	// Unverified is the reason why the bundle was not verified. It is empty if the bundle was verified or the registry
-	// was not read.
+	// Unverified is the reason why the bundle was not verified, or empty.
 	Unverified string `json:"unverified,omitempty"`
 }
 
@@ -50,20 +48,19 @@ type Outcome string
 const (
 	// OutcomeInForce means that the runtime's last report lists this bundle as applied.
 	OutcomeInForce Outcome = "InForce"
-	// OutcomeWaiting means that this is the latest bundle and the runtime has not reported it yet.
+	// OutcomeWaiting means that the runtime has not reported this latest bundle yet.
 	OutcomeWaiting Outcome = "Waiting"
-	// OutcomeRefused means that the runtime refused the bundle and has not applied it since.
+	// OutcomeRefused means that the runtime refused the bundle.
 	OutcomeRefused Outcome = "Refused"
-	// OutcomeApplied means that the runtime applied the bundle before it applied a newer one.
+	// OutcomeApplied means that the runtime applied the bundle and later a newer one.
 	OutcomeApplied Outcome = "Applied"
 	// OutcomeReplaced means that a newer bundle was published before the runtime reported this one.
 	OutcomeReplaced Outcome = "Replaced"
-	// OutcomeUnknown means that the Kyma's status does not contain the bundle, only the registry does.
+	// OutcomeUnknown means that the Kyma's status does not contain the bundle.
 	OutcomeUnknown Outcome = "Unknown"
 )
 
-// Chain contains a runtime's bundles from the registry, newest first. Each bundle's statement contains the digest of
-// the previous bundle. The zero value means that the registry was not read.
+// Chain contains a runtime's bundles in the registry, newest first.
 type Chain struct {
 	Bundles []bundle.BundleIdentity
 	// EndReason is the error that prevented reading an earlier bundle, or empty.
@@ -72,8 +69,7 @@ type Chain struct {
 	Asked bool
 }
 
-// ReadChain reads a runtime's bundles, starting with the latest. read returns the verified identity of the bundle with
-// the given digest. If read fails, the chain contains only the newer bundles.
+// ReadChain reads a runtime's bundles, newest first, until read fails. read returns the verified identity of a bundle.
 func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdentity, error)) Chain {
 	chain := Chain{Asked: true}
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
@@ -93,8 +89,8 @@ func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdenti
 	return chain
 }
 
-// Timeline merges the bundles in the Kyma's status and in the chain, and returns the last ones, newest first. All texts
-// are bounded and printable.
+// Timeline returns the last bundles in the Kyma's status and in the chain, newest first. All texts are bounded and
+// printable.
 func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 	r := kyma.Status.Runtime
 	if r == nil || r.Published == nil {
@@ -129,7 +125,6 @@ func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 	return all
 }
 
-// bundleFromRecord converts a bundle record in the Kyma's status to a Bundle.
 func bundleFromRecord(b *v1beta2.BundleRecord, observed, newest string) Bundle {
 	one := Bundle{
 		Epoch: b.Epoch, Sequence: b.Sequence, Digest: line(b.Digest), Published: b.Published.Time,
@@ -166,8 +161,7 @@ func outcomeOf(digest, observed, newest string) Outcome {
 	return OutcomeUnknown
 }
 
-// addIdentity adds the verified identity of a bundle from the registry to the bundles from the status. The identity
-// takes precedence over the status.
+// The verified identity takes precedence over the status.
 func addIdentity(all []Bundle, identity *bundle.BundleIdentity, observed, newest string) []Bundle {
 	digest := identity.Digest.String()
 	at := slices.IndexFunc(all, func(b Bundle) bool { return b.Digest == digest })
@@ -183,8 +177,7 @@ func addIdentity(all []Bundle, identity *bundle.BundleIdentity, observed, newest
 	return all
 }
 
-// Why returns the bundle's version changes in one line. It returns "no version changes" if the bundle has none, and
-// "not recorded" if they are unknown.
+// Why returns the bundle's version changes in one line.
 func (b *Bundle) Why() string {
 	var parts []string
 	for _, c := range b.Changes {

@@ -16,8 +16,7 @@ import (
 
 func digestOf(n int) digest.Digest { return digest.FromString(fmt.Sprint(n)) }
 
-// sequences returns a Kyma with a history of bundles. newest is the sequence of the latest bundle, and observed is the
-// sequence of the bundle that the runtime last reported as applied.
+// newest is the sequence of the latest bundle, and observed of the last applied bundle.
 func sequences(newest, observed int, history ...v1beta2.BundleRecord) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
@@ -90,7 +89,7 @@ func TestTimelinePrefersSignedData(t *testing.T) {
 			t.Errorf("%s: got\n%s\n\nwant\n%s", name, got, c.want)
 		}
 	}
-	// With the status of an older publisher, the registry has the bundles but their outcome is unknown.
+	// With the status of an older publisher, the outcome of the bundles in the registry is unknown.
 	want := "9 in force; not recorded; signed; signed true \n8 not recorded; not recorded; signed; signed true "
 	if got := outcomesOf(Timeline(sequences(9, 9),
 		Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}})); got != want {

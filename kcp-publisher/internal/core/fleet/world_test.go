@@ -29,15 +29,14 @@ var (
 	earlier = digest.FromString("earlier")
 )
 
-// world is a Kyma with the facts about its runtime. By default, bundle 7 was published an hour ago, and a minute ago
-// the runtime reported that it has applied the bundle and that its modules are ready. The status is computed with
-// package ingest.
+// world is a Kyma with the facts about its runtime. By default, the runtime has applied the latest bundle, and its
+// modules are ready.
 type world struct {
 	*testing.T
 	kyma     v1beta2.Kyma
 	facts    ingest.Facts
 	rollouts []v1alpha1.Rollout
-	// lastReport is when the report arrived, and now is the time of the evaluation.
+	// lastReport is the time of the last report, and now is the time of the evaluation.
 	lastReport, now time.Time
 	// holding is the reason why bundles are only renewed, or empty.
 	holding string
@@ -84,7 +83,6 @@ func ready(name string) bundle.ReportedModule {
 	return bundle.ReportedModule{Name: name, Channel: "regular", Version: "1.0.0", State: v1beta2.StateReady}
 }
 
-// status returns the Kyma with the computed status.
 func (w *world) status() *v1beta2.Kyma {
 	if w.untouched {
 		return &w.kyma
@@ -99,20 +97,19 @@ func (w *world) status() *v1beta2.Kyma {
 
 func (w *world) judged() Runtime { return Judge(w.status(), NewRollouts(w.rollouts), w.now) }
 
-// never removes the report from the facts of a runtime that never reported.
 func (w *world) never() *world {
 	w.facts.Report = nil
 	return w
 }
 
-// pending changes the report to the previous bundle. published is the time since the latest bundle was published.
+// published is the time since the latest bundle was published.
 func (w *world) pending(published time.Duration) *world {
 	w.facts.Report.Observed.Digest, w.facts.Report.Observed.Sequence = earlier, 6
 	w.facts.Published.Predicate.IssuedAt = w.now.Add(-published)
 	return w
 }
 
-// certified adds a certificate to the bundle. ago is the time since it was issued, and left the time until it expires.
+// ago is the time since the certificate was issued, and left is the time until it expires.
 func (w *world) certified(ago, left time.Duration) *world {
 	w.Helper()
 	agent := trusttest.NewSigner(w)
@@ -134,7 +131,6 @@ func (w *world) reports(module string, state v1beta2.State, message string) *wor
 	return w
 }
 
-// because sets the reason of a module in the report.
 func (w *world) because(module string, why reason.Reason) *world {
 	for i := range w.facts.Report.Modules {
 		if m := &w.facts.Report.Modules[i]; m.Name == module {
@@ -156,14 +152,13 @@ func (w *world) refusedBundle(reason refusal.Reason) *world {
 	return w
 }
 
-// failed sets the error of publishing a bundle.
 func (w *world) failed(err error) *world {
 	w.facts.PublishError = err
 	return w
 }
 
-// asks resolves a request for a module and records the problems. The catalog contains keda with version 1.0.0 in
-// channel regular and version 1.1.0 without a template in channel fast, and the beta module beta.
+// The catalog contains keda with version 1.0.0 in channel regular and version 1.1.0 without a template in channel fast,
+// and the beta module beta.
 func (w *world) asks(
 	m v1beta2.Module, contents map[resolve.Ref]resolve.Content, changes ...func(*resolve.Request),
 ) *world {
@@ -200,12 +195,11 @@ func (w *world) asks(
 	return w
 }
 
-// broken returns contents in which reading the component of keda failed.
 func broken(err error) map[resolve.Ref]resolve.Content {
 	return map[resolve.Ref]resolve.Content{{Component: "kyma-pull.dev/module/keda", Version: "1.0.0"}: {Err: err}}
 }
 
-// rollout adds a rollout of keda from 1.0.0 to 1.1.0 in channel regular with one wave for all runtimes.
+// rollout adds a rollout of keda from 1.0.0 to 1.1.0 with one wave.
 func (w *world) rollout(state v1alpha1.RolloutState, changes ...func(*v1alpha1.Rollout)) *world {
 	all := int32(100)
 	everybody := int64(1) << 53
@@ -222,7 +216,7 @@ func (w *world) rollout(state v1alpha1.RolloutState, changes ...func(*v1alpha1.R
 	return w
 }
 
-// withVersion records that rollout keda-regular-1 delivered the runtime's version of keda.
+// withVersion records that rollout keda-regular-1 installed the runtime's version of keda.
 func (w *world) withVersion() *world {
 	w.facts.Given = map[string]v1beta2.GivenVersion{
 		"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon.Add(-time.Hour))},

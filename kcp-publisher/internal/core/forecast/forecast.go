@@ -1,6 +1,5 @@
-// Package forecast computes how a change of the control plane would affect the fleet. It takes the Kymas and the
-// catalog before and after the change. It returns the version changes of each runtime, and the reasons why a rollout or
-// maintenance window would hold back a version. It performs no I/O and uses package resolve for all decisions.
+// Package forecast computes how a change of the control plane affects the fleet: the version changes of each runtime,
+// and the reasons why a version is delayed. It performs no I/O and uses the decisions of package resolve.
 package forecast
 
 import (
@@ -19,15 +18,14 @@ import (
 
 // Fleet contains the objects of a control plane before or after a change.
 type Fleet struct {
-	// Kymas are keyed by name. A Kyma that the change deletes has a deletion timestamp.
+	// Kymas are keyed by name. Deleted Kymas have a deletion timestamp.
 	Kymas   map[string]*v1beta2.Kyma
 	Catalog *catalog.Snapshot
 	// Request returns the modules that a Kyma requests, with the versions that rollouts allow.
 	Request func(*v1beta2.Kyma) (resolve.Request, error)
 	// NewRollouts lists the rollouts that would start immediately.
 	NewRollouts []*fleet.Rollout
-	// Rejections lists the rollouts that stopped or rolled back a version although their channel still has that
-	// version.
+	// Rejections lists the rollouts that were stopped or rolled back although their channel still has the version.
 	Rejections []*fleet.Rollout
 }
 
@@ -35,16 +33,17 @@ type Fleet struct {
 type Change struct {
 	Module  string `json:"module"`
 	Channel string `json:"channel,omitempty"`
-	// From is the last published version, empty for a new module. To is the next version, empty for a removed module.
+	// From is the last published version, or empty for a new module. To is the next version, or empty for a removed
+	// module.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	// Held is the reason why the runtimes do not get the requested version, or empty.
 	Held string `json:"held,omitempty"`
-	// Runtimes lists the ids of the affected runtimes, sorted.
+	// Runtimes lists the IDs of the affected runtimes, sorted.
 	Runtimes []string `json:"runtimes"`
 }
 
-// Rollout is a rollout that would start.
+// Rollout is a rollout that the change would start.
 type Rollout struct {
 	Name    string `json:"name"`
 	Policy  string `json:"policy"`
@@ -69,21 +68,21 @@ type Forecast struct {
 	// and deleted ones.
 	Runtimes int `json:"runtimes"`
 	Changed  int `json:"changed"`
-	// Coming and Leaving list the ids of runtimes whose Kymas would be created or deleted, sorted.
+	// Coming and Leaving list the IDs of runtimes whose Kymas would be created or deleted, sorted.
 	Coming  []string `json:"coming,omitempty"`
 	Leaving []string `json:"leaving,omitempty"`
 	// Rollouts lists the rollouts that would start, sorted by name.
 	Rollouts []Rollout `json:"rollouts,omitempty"`
-	// Warnings has a message for each channel that would get a version that its last rollout rejected.
+	// Warnings has a message for each channel that would get a rejected version.
 	Warnings []string `json:"warnings,omitempty"`
 	// Changes are sorted by module, channel and versions.
 	Changes []Change `json:"changes"`
 }
 
-// group is the key of equal changes in several runtimes.
+// Equal changes in several runtimes form a group.
 type group struct{ module, channel, from, to, held string }
 
-// New compares two states of a fleet. id returns the runtime id of a Kyma. The error identifies a Kyma with an invalid
+// New compares two states of a fleet. id returns the runtime ID of a Kyma. The error identifies a Kyma with an invalid
 // request.
 func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (Forecast, error) {
 	var f Forecast
@@ -110,7 +109,7 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 		case err != nil && refused == nil && !leaves:
 			return f, fmt.Errorf("Kyma %s: %w", name, err)
 		case err != nil:
-			gets = kept(next) // the Kyma is invalid before and after the change, so its versions stay
+			gets = kept(next) // an invalid Kyma keeps its versions
 		}
 		runtime := id(next)
 		switch {
@@ -135,7 +134,6 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 	return f, nil
 }
 
-// startingRollouts returns the rollouts that would start because of the change.
 func startingRollouts(before, after Fleet) (all []Rollout) {
 	for _, r := range after.NewRollouts {
 		if slices.ContainsFunc(before.NewRollouts,
@@ -155,7 +153,6 @@ func startingRollouts(before, after Fleet) (all []Rollout) {
 	return all
 }
 
-// warnings returns a message about each channel that would get a version that its last rollout rejected.
 func warnings(before, after Fleet) (all []string) {
 	for _, r := range after.Rejections {
 		if !slices.ContainsFunc(before.Rejections, func(b *fleet.Rollout) bool { return b.Name == r.Name }) {
@@ -165,7 +162,6 @@ func warnings(before, after Fleet) (all []string) {
 	return all
 }
 
-// versionsOf returns the last published versions of a runtime.
 func versionsOf(kyma *v1beta2.Kyma) map[string]string {
 	if r := kyma.Status.Runtime; r != nil && r.Published != nil {
 		return r.Published.Versions
@@ -173,7 +169,7 @@ func versionsOf(kyma *v1beta2.Kyma) map[string]string {
 	return nil
 }
 
-// kept returns the published versions of a runtime, which do not change until the next bundle is published.
+// kept returns the published versions, which stay until the next bundle.
 func kept(kyma *v1beta2.Kyma) map[string]resolve.Prospect {
 	all := map[string]resolve.Prospect{}
 	for module, version := range versionsOf(kyma) {
@@ -197,7 +193,6 @@ func outlook(kyma *v1beta2.Kyma, f Fleet, now time.Time) (map[string]resolve.Pro
 	return all, nil
 }
 
-// compare returns the modules that the change affects.
 func compare(had, gets map[string]resolve.Prospect, versions map[string]string) []group {
 	modules := maps.Clone(had)
 	maps.Copy(modules, gets)

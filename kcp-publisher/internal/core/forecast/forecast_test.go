@@ -18,11 +18,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// saturday is the current time in these tests.
 var saturday = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// offers returns a catalog with the given modules, each as "module channel version ...". Versions 1.0.0, 2.0.0 and
-// 3.0.0 have a template, and 3.0.0 requires downtime.
+// offers returns a catalog with the given modules, each as "module channel version ...". Version 3.0.0 requires
+// downtime.
 func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 	t.Helper()
 	var templates []v1beta2.ModuleTemplate
@@ -59,7 +58,7 @@ func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 	return snapshot
 }
 
-// asking returns a Kyma that requests keda in channel regular. output is the published version of keda, or empty.
+// output is the published version of keda, or empty.
 func asking(output string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{
 		Spec: v1beta2.KymaSpec{
@@ -95,7 +94,6 @@ func withMailer(k *v1beta2.Kyma) {
 	})
 }
 
-// fleetOf returns a fleet with the Kymas, named by their keys.
 func fleetOf(snapshot *catalog.Snapshot, kymas map[string]*v1beta2.Kyma) Fleet {
 	for name, kyma := range kymas {
 		kyma.Name = name
@@ -171,7 +169,7 @@ func TestForecastListsChangesByCause(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after         *v1beta2.Kyma
 		catalogBefore, behind string
-		want                  []string // each change as "From To Held", with "-" for an empty field
+		want                  []string // "From To Held", with "-" for an empty field
 	}{
 		"Kyma that does not change": {asking("1.0.0"), asking("1.0.0"), regular, regular, nil},
 		"version that was pending before the change": {

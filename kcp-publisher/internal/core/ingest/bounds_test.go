@@ -31,7 +31,7 @@ func TestConditionMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// TestCheckRefusesReportsThatCannotBeStored also checks that the error starts with the path of the invalid field.
+// The error must start with the path of the invalid field.
 func TestCheckRefusesReportsThatCannotBeStored(t *testing.T) {
 	schema, err := kymaschema.New()
 	if err != nil {

@@ -11,8 +11,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestLastCertificateStaysRecordedUntilAnotherKeyEnrolls publishes bundles without a certificate after a bundle with
-// one.
 func TestLastCertificateStaysRecordedUntilAnotherKeyEnrolls(t *testing.T) {
 	m := member(t)
 	enroll := trusttest.NewSigner(t)

@@ -11,8 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-// Check returns an error with the invalid field if the API server would reject a Kyma status that contains the request
-// and modules of the report. Callers must check a report before they store or resolve any part of it.
+// Check returns an error with the invalid field if the API server would reject the report's content in a Kyma's status.
 func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	var spec *v1beta2.KymaSpec
 	if report.Kyma != nil {
@@ -29,9 +28,8 @@ func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	return schema.Check(spec, modules)
 }
 
-// Unwritable returns the status to write after the API server refused a status. It is the previous status with a
-// condition that explains the refusal. It also records the published bundle, because the next bundle depends on this
-// record.
+// Unwritable returns the status to write after the API server refused a status: the previous status with a condition
+// and the published bundle.
 func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause error, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if refused.Runtime != nil {

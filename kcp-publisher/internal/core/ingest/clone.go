@@ -12,18 +12,15 @@ import (
 )
 
 const (
-	// maxEarlierInstances limits the recorded earlier agent instances. If two agents use one key, their reports
-	// alternate, so a few instances are enough to detect this.
+	// The reports of two agents with one key alternate, so a few instances are enough to detect them.
 	maxEarlierInstances = 4
-	// anonymousWait applies to agents of older versions, which report no instance id and cannot detect a second agent.
-	// If an agent with an instance id reported before, the publisher waits this long before it applies the module
-	// requests of such an older agent.
+	// Agents of older versions report no instance ID. After reports with an instance ID, the publisher waits this long
+	// before it applies the request of such an agent.
 	anonymousWait = 10 * time.Minute
 )
 
-// reportingAgent returns the record of the reporting agent after the latest report. It detects two agents with one key
-// in two cases: an agent reports that it found a report of the second agent, or an earlier instance id is reported
-// again, although a restarted agent has a new instance id. The record is reset when the runtime enrolls again.
+// reportingAgent returns the record of the reporting agent. It detects two agents with one key if one of them reports
+// the other, or if an earlier instance ID is reported again.
 func reportingAgent(
 	before *v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) *v1beta2.ReportingAgent {
@@ -53,9 +50,8 @@ func cloned(one, other string) string {
 		bundle.Quote(other, most))
 }
 
-// requestCounts reports whether the publisher applies the module request in a report. A newly started agent can run in
-// a clone of the cluster. Its request is only applied once it is the only reporting agent, so a clone cannot remove
-// modules from the original cluster.
+// requestCounts reports whether the publisher applies the request in a report. A newly started agent can run in a clone
+// of the cluster, which must not remove modules from the original cluster.
 func requestCounts(
 	before *v1beta2.ReportingAgent, now v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) bool {

@@ -8,13 +8,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// claim is a report. It arrives one second after the previous report, plus the duration in field after.
+// claim is a report, which arrives one second plus the time after later than the previous one.
 type claim struct {
 	instance, twin      string
 	confirmed, enrolled bool
 	after               time.Duration
-	// counts is true if the publisher applies the request in the report. clone is true if it has detected two agents
-	// after this report.
+	// counts is true if the publisher applies the request. clone is true if it has detected two agents.
 	counts, clone bool
 }
 
@@ -81,7 +80,7 @@ func TestTwoAgentsWithOneKeyAreDetected(t *testing.T) {
 	}
 }
 
-// TestCloneDoesNotChangeRequestedModules removes all modules from the Kyma in the copy of a runtime.
+// A copy of the runtime removes all modules from its Kyma.
 func TestCloneDoesNotChangeRequestedModules(t *testing.T) {
 	var status v1beta2.KymaStatus
 	report := func(instance string, confirmed bool, modules ...v1beta2.Module) {

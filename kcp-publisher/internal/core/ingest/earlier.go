@@ -9,21 +9,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// A report applies to the bundle whose digest it contains. Most new bundles change no module: they contain a new
-// catalog, maintenance window or key, or renew an expiring bundle. A report about an earlier bundle also applies to a
-// module of the latest bundle if the module is equal in both bundles. Such a module stays Ready until the latest bundle
-// is reported, and the condition Accepted shows the pending report. The differences between bundles are recorded when
-// the latest bundle is published. If the differences are not recorded, a report about an earlier bundle does not apply
-// to the latest bundle.
+// A report applies to the bundle whose digest it contains. Most new bundles change no module, so a report about an
+// earlier bundle also applies to a module that is equal in the latest bundle. The differences between bundles are
+// recorded when a bundle is published.
 
-// maxEarlier limits the number of recorded earlier bundles. A bundle with more than maxChanged changed modules is not
-// recorded.
+// A bundle with more than maxChanged changed modules is not recorded.
 const (
 	maxEarlier = 5
 	maxChanged = 50
 )
 
-// earlierBundles returns the bundles before the latest bundle that the runtime may still report as applied.
+// earlierBundles returns the earlier bundles that the runtime may still report as applied.
 func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.EarlierBundle {
 	if current(facts) || before == nil || before.Published == nil {
 		return nil
@@ -47,9 +43,8 @@ func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.Earlie
 	return all
 }
 
-// unchangedSince returns the recorded earlier bundle that the latest report lists as applied. It returns nil if the
-// latest bundle was published longer ago than the allowed silence, because a runtime that has not applied the latest
-// bundle by then is not healthy.
+// unchangedSince returns the recorded earlier bundle in the latest report. It returns nil if the runtime had enough
+// time to apply the latest bundle.
 func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Time) *v1beta2.EarlierBundle {
 	if facts.Report == nil || facts.Report.Observed == nil || now.Sub(published.Time.Time) > facts.Silence {
 		return nil
@@ -62,8 +57,7 @@ func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Tim
 	return nil
 }
 
-// TakenUntil returns the time until which a runtime that reports an earlier bundle can be healthy. It returns zero if
-// the runtime has reported the latest bundle.
+// TakenUntil returns the time until which a runtime that reports an earlier bundle can be healthy, or zero.
 func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	if status.Runtime == nil || status.Runtime.Published == nil || len(status.Runtime.Published.Earlier) == 0 {
 		return time.Time{}
@@ -71,21 +65,20 @@ func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	return status.Runtime.Published.Time.Add(silence)
 }
 
-// applies reports whether a module's state in the latest report is also valid for the latest bundle.
+// applies reports whether a module's reported state is also valid for the latest bundle.
 func (f Facts) applies(module string) bool {
 	return current(f) || f.unchanged != nil && !slices.Contains(f.unchanged.Changed, module)
 }
 
-// appliesToAll reports whether the states of all modules in the latest report are also valid for the latest bundle.
 func (f Facts) appliesToAll() bool {
 	return current(f) || f.unchanged != nil && len(f.unchanged.Changed) == 0
 }
 
-// released reports whether the latest bundle gives the runtime back to lifecycle-manager.
+// released reports whether the latest bundle returns the runtime to lifecycle-manager.
 func (f Facts) released() bool { return f.Published != nil && phase.Released(f.Published.State) }
 
-// running returns the running version of a module from the latest report, or empty if the module is not installed. If
-// the report omits modules, it returns the version in the previous status.
+// running returns the reported version of a module, or empty. If the report omits modules, it returns the version in
+// the previous status.
 func running(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts) string {
 	switch {
 	case r.Name != "":

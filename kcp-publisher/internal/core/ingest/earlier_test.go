@@ -15,17 +15,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// fleetMember simulates a runtime over several bundles. It contains the runtime's last status and the facts for its
-// next status.
+// fleetMember simulates a runtime over several bundles.
 type fleetMember struct {
 	t      *testing.T
-	before v1beta2.KymaStatus // the status before the change whose Events are compared
+	before v1beta2.KymaStatus // EventsBetween compares this status with the current one
 	status v1beta2.KymaStatus
 	facts  Facts
 	now    time.Time
 }
 
-// member returns a runtime that has applied its first bundle and reported modules keda and mail as ready.
+// member returns a runtime that has applied its first bundle. Its modules keda and mail are ready.
 func member(t *testing.T) *fleetMember {
 	s := healthy()
 	s.facts.Published.Predicate.IssuedAt = noon
@@ -35,7 +34,6 @@ func member(t *testing.T) *fleetMember {
 	return m
 }
 
-// publish publishes another bundle with a changed state.
 func (m *fleetMember) publish(name string, change func(state *bundle.DesiredState)) *fleetMember {
 	last := m.facts.Published
 	state := last.State
@@ -59,7 +57,7 @@ func (m *fleetMember) poll() *fleetMember {
 	return m
 }
 
-// report simulates a report that lists the bundle with the given name as applied, and the given modules as installed.
+// report simulates a report that lists the named bundle as applied and the modules as installed.
 func (m *fleetMember) report(name string, modules ...bundle.ReportedModule) *fleetMember {
 	report := *m.facts.Report
 	report.Sequence++
@@ -129,8 +127,8 @@ func TestChangedModuleIsProcessingUntilItIsReported(t *testing.T) {
 		"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 		"not Ready (NotReady): "+waits,
 		"keda@1.0.0 Processing: "+waits, "mail@1.0.0 Ready")
-	// Neither a later bundle without changes nor a bundle with the old version makes the module Ready, because the
-	// runtime may have applied the new version.
+	// The runtime may have applied the new version, so a later bundle with the old version does not make the module
+	// Ready.
 	m.publish("unrelated", nothing).publish("back", kedaTo("1.0.0"))
 	if m.status.State != v1beta2.StateProcessing || m.status.Modules[0].State != v1beta2.StateProcessing ||
 		m.status.Modules[1].State != v1beta2.StateReady {

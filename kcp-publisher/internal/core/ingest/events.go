@@ -17,9 +17,7 @@ type Event struct {
 	Note    string
 }
 
-// EventsBetween returns the Events for the difference between two consecutive statuses of a Kyma. It has no other
-// input, so a restarted publisher does not repeat Events. A promotion causes two Events per runtime, or three if the
-// runtime reports modules that are not ready yet.
+// EventsBetween returns the Events for the difference between two consecutive statuses of a Kyma.
 func EventsBetween(before, after v1beta2.KymaStatus) []Event {
 	var all []Event
 	add := func(warning bool, reason, note string) { all = append(all, Event{warning, reason, note}) }
@@ -52,7 +50,6 @@ func EventsBetween(before, after v1beta2.KymaStatus) []Event {
 	return all
 }
 
-// shownCommit is the length of a commit hash in messages.
 const shownCommit = 12
 
 func ofCommit(commit string) string {
@@ -62,8 +59,7 @@ func ofCommit(commit string) string {
 	return " of commit " + commit[:min(len(commit), shownCommit)]
 }
 
-// failure describes the failure of a runtime. It returns "" for silent runtimes and refused bundles, which have
-// separate Events.
+// failure describes the failure of a runtime, or returns "". Silent runtimes and refused bundles have separate Events.
 func failure(status v1beta2.KymaStatus) string {
 	ready := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReady)
 	decides := deciding(status.Conditions)
@@ -80,7 +76,6 @@ func failure(status v1beta2.KymaStatus) string {
 	return ready.Message
 }
 
-// brokenModule describes the first module in state Warning or Error, or returns "".
 func brokenModule(status v1beta2.KymaStatus) string {
 	for i := range status.Modules {
 		if m := &status.Modules[i]; m.State == v1beta2.StateWarning || m.State == v1beta2.StateError {
@@ -109,7 +104,6 @@ func versionsIn(p *v1beta2.PublishedBundle) map[string]string {
 	return p.Versions
 }
 
-// installed returns the running versions by module.
 func installed(status v1beta2.KymaStatus) map[string]string {
 	versions := map[string]string{}
 	for i := range status.Modules {
@@ -120,16 +114,14 @@ func installed(status v1beta2.KymaStatus) map[string]string {
 	return versions
 }
 
-// worsened reports whether a state changed to Error or Warning. A change from Error to Warning does not count.
+// A change from Error to Warning does not count.
 func worsened(before, after v1beta2.State) bool {
 	return after == v1beta2.StateError && before != v1beta2.StateError ||
 		after == v1beta2.StateWarning && before != v1beta2.StateWarning && before != v1beta2.StateError
 }
 
-// maxEventModules limits the number of modules in an Event.
 const maxEventModules = 10
 
-// differences returns the version changes of all modules in one line, or "" without changes.
 func differences(before, after map[string]string) string {
 	var lines []string
 	for _, c := range versionChanges(before, after) {

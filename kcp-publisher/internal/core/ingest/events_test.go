@@ -12,7 +12,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// eventsSince returns the Events for the changes since a status, one per line.
 func (m *fleetMember) eventsSince(since v1beta2.KymaStatus) string {
 	var lines []string
 	for _, e := range EventsBetween(since, m.status) {
@@ -106,7 +105,6 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 	}
 }
 
-// refuse simulates a report that lists bundle "newest" as applied and another bundle as refused.
 func (m *fleetMember) refuse(modules ...bundle.ReportedModule) {
 	m.report("newest", modules...)
 	m.facts.Report.Refused = []bundle.RefusedBundle{
@@ -115,7 +113,6 @@ func (m *fleetMember) refuse(modules ...bundle.ReportedModule) {
 	m.poll()
 }
 
-// promote publishes a bundle with keda 2.0.0.
 func (m *fleetMember) promote() {
 	m.publish("promoted", kedaTo("2.0.0"))
 	m.facts.Published.Versions = map[string]string{"keda": "2.0.0", "mail": "1.0.0"}

@@ -14,9 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// evidence returns the state of each module version that a rollout delivered, according to the latest report. The
-// report must contain the digest of the latest bundle and the module request from which the bundle was built. It must
-// also list that version of the module as applied or tried. Any other report describes an earlier state.
+// evidence returns the reported state of each module version that a rollout selected. It ignores reports about an
+// earlier bundle, request or version.
 func evidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[string]v1beta2.GivenVersion {
 	if len(facts.Given) == 0 {
 		return nil
@@ -38,8 +37,7 @@ func evidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[string]
 		if m, listed := byModule[module]; listed && !m.Maintenance && couldNotStart(before, module, given) {
 			given.StartedAt = new(metav1.NewTime(now.UTC().Truncate(time.Second)))
 		}
-		// Wanted is a version that the runtime tried but did not apply. Its state is recorded, but the version is not
-		// ready.
+		// The runtime tried version Wanted but did not apply it, so the version is not ready.
 		if m := byModule[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
 			given.State = m.State
 			given.Ready = given.Ready || m.State == v1beta2.StateReady && m.Wanted == ""
@@ -52,8 +50,8 @@ func evidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[string]
 	return proven
 }
 
-// couldNotStart reports whether a runtime could not start with a version of a rollout until its latest report: it
-// waited for its maintenance window, or it was silent. The deadline of a wave must not count that time.
+// couldNotStart reports whether the runtime was silent or waited for its maintenance window. The deadline of a wave
+// must not count that time.
 func couldNotStart(before v1beta2.KymaStatus, module string, given v1beta2.GivenVersion) bool {
 	if given.Ready {
 		return false
@@ -64,9 +62,8 @@ func couldNotStart(before v1beta2.KymaStatus, module string, given v1beta2.Given
 	return waited || meta.IsStatusConditionFalse(before.Conditions, v1beta2.ConditionReporting)
 }
 
-// outcomes returns the results of a Manifest's checks. If a check has the same result again, its first value and
-// message stay recorded, so new measurements alone do not change the status. A check without a reported result keeps
-// its previous result. Results of checks that the Manifest no longer contains are removed.
+// outcomes returns the results of a Manifest's checks. It keeps the first value and message of an equal result, so that
+// new measurements alone do not change the status.
 func outcomes(
 	before []v1beta2.CheckOutcome, checks []fleet.Check, reported []bundle.ReportedCheck,
 ) []v1beta2.CheckOutcome {
@@ -84,8 +81,7 @@ func outcomes(
 	return all
 }
 
-// exact reports whether the latest report contains the latest bundle and the module request from which that bundle was
-// built.
+// exact reports whether the latest report is about the latest bundle and the request from which it was built.
 func exact(facts Facts) bool {
 	if facts.ReportRefused != nil || !current(facts) || facts.Report.Kyma == nil {
 		return false

@@ -102,8 +102,7 @@ func TestHeldModuleStaysReadyWithMessage(t *testing.T) {
 	}
 }
 
-// TestDeadlineBeginsWhenTheRuntimeCanStart covers a version that was published long before the runtime could start with
-// it.
+// The version was published long before the runtime could install it.
 func TestDeadlineBeginsWhenTheRuntimeCanStart(t *testing.T) {
 	published := noon.Add(-4 * 24 * time.Hour)
 	for name, c := range map[string]struct {

@@ -10,16 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// The report time in an otherwise unchanged status is updated after updateAfter plus a part of updateSpread that
-// depends on the runtime. The spread prevents the publisher from updating all statuses at the same time. Other packages
-// require that the sum is less than plan.MaxUnrecorded.
+// The report time in an otherwise unchanged status is updated after updateAfter plus a part of updateSpread, which
+// spreads the updates. Their sum must be less than plan.MaxUnrecorded.
 const (
 	updateAfter  = 18 * time.Hour
 	updateSpread = 5 * time.Hour
 )
 
-// NeedsUpdate reports whether a status must be written, because it differs from the stored status or because the stored
-// report time is too old.
+// NeedsUpdate reports whether a status must be written, because it changed or its report time is too old.
 func NeedsUpdate(before, after v1beta2.KymaStatus) bool {
 	was, is := before.Runtime, after.Runtime
 	if was != nil && was.Observed != nil && was.Observed.Heard != nil && is != nil && is.Observed != nil &&
@@ -35,8 +33,7 @@ func NeedsUpdate(before, after v1beta2.KymaStatus) bool {
 	return !equality.Semantic.DeepEqual(before, after)
 }
 
-// NextUpdate returns when the report time in the status must be updated. It returns zero for a runtime that never
-// reported.
+// NextUpdate returns when the report time in the status must be updated, or zero for a runtime that never reported.
 func NextUpdate(status v1beta2.KymaStatus) time.Time {
 	if status.Runtime == nil || status.Runtime.Observed == nil || status.Runtime.Observed.Heard == nil {
 		return time.Time{}
@@ -46,10 +43,8 @@ func NextUpdate(status v1beta2.KymaStatus) time.Time {
 	return status.Runtime.Observed.Heard.Add(updateAfter + updateSpread*time.Duration(sum.Sum32()%1000)/1000)
 }
 
-// Arrived returns when a report arrived. first is true for the first report that a publisher reads after its start.
-// Another publisher may have received that report earlier without recording it. Its arrival is therefore computed from
-// its creation time and from the clock difference of the recorded report. The result is between the arrival of the
-// recorded report and now.
+// Arrived returns when a report arrived. Another publisher may have received the first report earlier, so its arrival
+// is computed from its creation time.
 func Arrived(before *v1beta2.RuntimeStatus, report bundle.AcceptedReport, first bool, now time.Time) time.Time {
 	if before == nil || before.Observed == nil || report.Enrolled {
 		return now

@@ -96,7 +96,7 @@ func TestStatusUpdatesOfFleetAreSpread(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsReportTimes covers reports that another publisher received without recording them.
+// Another publisher received these reports without recording them.
 func TestRestartKeepsReportTimes(t *testing.T) {
 	now := noon.Add(10 * time.Hour)
 	recorded := func(reportedAt time.Time) *v1beta2.RuntimeStatus {
@@ -149,8 +149,7 @@ func TestRestartKeepsReportTimes(t *testing.T) {
 	}
 }
 
-// TestUncertainSilenceIsNotReported covers a publisher that has not tried to read the report since its start. It must
-// not change the recorded state before that, because the previous publisher may have received a report.
+// A publisher that has not read the report since its start must not change the recorded state.
 func TestUncertainSilenceIsNotReported(t *testing.T) {
 	s := healthy()
 	status := s.status()

@@ -9,9 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// HeldBy returns the status of a Kyma while a partially applied Git commit allows only renewals of bundles. It records
-// the renewed bundle, if any. It sets the condition Publishing to False. commit describes the Git commit for the
-// condition's message; if it is empty, the condition is not changed.
+// HeldBy returns the status of a Kyma while a partially applied Git commit allows only renewals of bundles. commit
+// describes the Git commit, or is empty to keep the condition.
 func HeldBy(
 	before v1beta2.KymaStatus, renewed *plan.Published, commit string, generation int64, now time.Time,
 ) v1beta2.KymaStatus {
@@ -31,7 +30,6 @@ func HeldBy(
 	return after
 }
 
-// publishing sets the condition Publishing to True once bundles are published again.
 func publishing(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Published != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionPublishing) != nil {
 		set(v1beta2.ConditionPublishing, v1beta2.ReasonPublishing, "bundles are published", true)

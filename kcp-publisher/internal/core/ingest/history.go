@@ -8,18 +8,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// The status contains a history of the last bundles for operators: when each was published and applied, and the state
-// of its modules. The history alone never causes a status update. The history is not signed: only a bundle in the
-// registry proves who signed it.
+// The status contains a history of the last bundles for operators. The history alone never causes a status update. It
+// is not signed.
 
-// maxHistory limits the number of bundles in the history of a runtime. maxVersionChanges limits the number of version
-// changes that are recorded for each bundle. A bundle takes about 300 bytes.
+// maxHistory limits the number of bundles, and maxVersionChanges the version changes of each. A bundle takes about 300
+// bytes.
 const (
 	maxHistory        = 5
 	maxVersionChanges = 3
 )
 
-// history returns the updated history of a runtime. before is the previous status, or nil.
+// before is the previous status, or nil.
 func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Facts) []v1beta2.BundleRecord {
 	all, published := after.Runtime.History, after.Runtime.Published
 	if published == nil {
@@ -29,8 +28,7 @@ func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Fact
 	if before != nil {
 		last = before.Published
 	}
-	// Only a new bundle gets a record. If the latest bundle has no record because an older publisher version published
-	// it, the history stays as it is. Otherwise, an upgrade of the publisher would update every status.
+	// Without this check, an upgrade of the publisher would update every status.
 	if last == nil || last.Digest != published.Digest {
 		all = slices.DeleteFunc(all, func(b v1beta2.BundleRecord) bool { return b.Digest == published.Digest })
 		all = append([]v1beta2.BundleRecord{recordOf(last, published)}, all...)
@@ -56,7 +54,6 @@ func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Fact
 	return all
 }
 
-// recordOf returns the record of a bundle. last is the previous bundle, or nil.
 func recordOf(last, published *v1beta2.PublishedBundle) v1beta2.BundleRecord {
 	b := v1beta2.BundleRecord{
 		Epoch: published.Epoch, Sequence: published.Sequence, Digest: published.Digest, Published: published.Time,
@@ -69,7 +66,6 @@ func recordOf(last, published *v1beta2.PublishedBundle) v1beta2.BundleRecord {
 	return b
 }
 
-// versionChanges returns the modules whose versions differ, sorted by name.
 func versionChanges(before, after map[string]string) []v1beta2.VersionChange {
 	names := map[string]struct{}{}
 	for module := range before {
@@ -87,7 +83,6 @@ func versionChanges(before, after map[string]string) []v1beta2.VersionChange {
 	return all
 }
 
-// recordRefusals records the refusal reason of each bundle that the latest report lists as refused.
 func recordRefusals(all []v1beta2.BundleRecord, facts Facts) {
 	if facts.Report == nil {
 		return
@@ -102,7 +97,7 @@ func recordRefusals(all []v1beta2.BundleRecord, facts Facts) {
 	}
 }
 
-// worstOf returns the worst state of all managed modules, or Ready if there are none.
+// worstOf returns the worst state of all managed modules, or Ready.
 func worstOf(modules []v1beta2.ModuleStatus) v1beta2.State {
 	worst := v1beta2.StateReady
 	for i := range modules {

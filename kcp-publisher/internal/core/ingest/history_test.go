@@ -15,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// remembered returns the history without times, one line for each bundle.
 func (m *fleetMember) remembered() string {
 	var lines []string
 	for _, b := range m.status.Runtime.History {

@@ -11,7 +11,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// reasonsOf returns a copy of the reasons in a status.
 func reasonsOf(status v1beta2.KymaStatus) *v1beta2.RuntimeReasons {
 	if status.Runtime == nil || status.Runtime.Reasons == nil {
 		return &v1beta2.RuntimeReasons{}
@@ -19,7 +18,7 @@ func reasonsOf(status v1beta2.KymaStatus) *v1beta2.RuntimeReasons {
 	return status.Runtime.Reasons.DeepCopy()
 }
 
-// nilIfEmpty returns nil if all reasons are empty, so the status of a healthy runtime omits the field.
+// The status of a healthy runtime omits the field.
 func nilIfEmpty(why *v1beta2.RuntimeReasons) *v1beta2.RuntimeReasons {
 	if cmp.Or(why.Publish, why.Secrets, why.Report, why.Bundle) == "" && len(why.Modules) == 0 {
 		return nil
@@ -27,12 +26,10 @@ func nilIfEmpty(why *v1beta2.RuntimeReasons) *v1beta2.RuntimeReasons {
 	return why
 }
 
-// known returns the reason if the list contains it, and reason Other otherwise.
 func known(r reason.Reason, list []reason.Reason) v1beta2.Reason {
 	return v1beta2.Reason(cmp.Or(reason.Known(r, list), reason.Other))
 }
 
-// publishReason returns the reason of a publish error, or empty if err is nil.
 func publishReason(err error) v1beta2.Reason {
 	if err == nil {
 		return ""
@@ -48,8 +45,8 @@ func publishReason(err error) v1beta2.Reason {
 	return known(reason.Of(err), reason.Publishing)
 }
 
-// runtimeReason returns the reason that a runtime reports for a module that is in state Error or Warning or waits for a
-// maintenance window. For other modules, it returns empty, so a change of their reason causes no status update.
+// runtimeReason returns the reported reason for a module in state Error or Warning or one that waits for a maintenance
+// window. Other reasons must not cause a status update.
 func runtimeReason(status v1beta2.ModuleStatus, r bundle.ReportedModule) v1beta2.Reason {
 	switch {
 	case status.State == v1beta2.StateError || status.State == v1beta2.StateWarning:
@@ -60,8 +57,7 @@ func runtimeReason(status v1beta2.ModuleStatus, r bundle.ReportedModule) v1beta2
 	return ""
 }
 
-// problemReason returns the reason why a module is not resolved as requested. It returns empty for a problem whose
-// state is neither Error nor Warning, because such a problem is only informational.
+// problemReason returns "" for a problem that is only informational.
 func problemReason(p bundle.Problem) v1beta2.Reason {
 	if p.State != v1beta2.StateError && p.State != v1beta2.StateWarning {
 		return ""
@@ -69,7 +65,6 @@ func problemReason(p bundle.Problem) v1beta2.Reason {
 	return known(p.Reason, reason.Problems)
 }
 
-// byModule contains the reasons of modules by name.
 type byModule map[string]v1beta2.ModuleReasons
 
 func (all byModule) addRuntime(name string, why v1beta2.Reason) {

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 )
 
-// removalReasons explains each reason why a removal waits for approval, in condition messages.
+// removalReasons contains the texts for condition messages.
 var removalReasons = map[removal.Reason]string{
 	removal.FleetShare:       "the change removes modules from more runtimes than allowed at once",
 	removal.ModuleCount:      "the change removes the module from more runtimes than allowed at once",
@@ -18,7 +18,6 @@ var removalReasons = map[removal.Reason]string{
 	removal.NamespaceDeleted: "the namespace of the Kymas is being deleted",
 }
 
-// decisions returns the removal decisions recorded in the status.
 func decisions(r *v1beta2.RuntimeStatus) []v1beta2.ModuleRemoval {
 	if r == nil {
 		return nil
@@ -26,8 +25,7 @@ func decisions(r *v1beta2.RuntimeStatus) []v1beta2.ModuleRemoval {
 	return r.Removals
 }
 
-// removals sets the condition Removals to False while removals wait for approval. It sets an existing condition to True
-// once no removal waits.
+// removals sets the condition Removals to False while removals wait for an approval.
 func removals(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	waiting := facts.Removals.Waiting()
 	switch {

@@ -12,8 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// secrets sets the condition Secrets and its reason. The status of a runtime without Secrets does not contain the
-// condition, unless the runtime had Secrets before.
+// The status of a runtime that never had Secrets does not contain the condition Secrets.
 func secrets(
 	before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
@@ -41,8 +40,8 @@ func secrets(
 	}
 }
 
-// KnownSecrets returns the names of the Secrets that can exist in the runtime: the Secrets to publish, and earlier
-// Secrets until the runtime reports that it applied the bundle without them.
+// KnownSecrets returns the names of the Secrets that can exist in the runtime: the Secrets to publish, and earlier ones
+// until the runtime has removed them.
 func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []string {
 	var known []string
 	for _, s := range have {

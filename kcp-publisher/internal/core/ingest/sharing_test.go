@@ -9,8 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestStatusSharesNoMemoryWithItsInput exists because clients decode the API server's response into the status that
-// they sent, while other goroutines read the facts from which the status was computed.
+// Clients decode the API server's response into the sent status, while other goroutines read the facts.
 func TestStatusSharesNoMemoryWithItsInput(t *testing.T) {
 	s := healthy()
 	s.facts.Published.Predicate.Removals = []string{"old"}

@@ -17,9 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// SilentStatus returns the status of a runtime while the publisher cannot read its reports. If the last known report is
-// older than the allowed silence, it returns a changed status and true. unnoted has the meaning of
-// Facts.UnrecordedUntil. Once the publisher can read reports again, it calls Status instead.
+// SilentStatus returns the status of a runtime while the publisher cannot read its reports. It returns true if the
+// runtime is silent. unnoted is Facts.UnrecordedUntil.
 func SilentStatus(
 	before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unnoted, now time.Time,
 ) (v1beta2.KymaStatus, bool) {
@@ -44,10 +43,8 @@ func SilentStatus(
 	return after, true
 }
 
-// lastReportTime returns when a report was received. If the status already contains the report's sequence, it returns
-// the time in the status. Otherwise, a restart or an attacker who replays the report with different bytes could make an
-// old report look new. seen is the time at which this publisher read the report. The result is at most seen, even if a
-// publisher with a fast clock recorded a later time.
+// lastReportTime returns when a report was received. A replayed or repeated report must not look new, so it returns the
+// recorded time for a recorded sequence. seen is the time at which this publisher read the report.
 func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))
@@ -66,8 +63,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// reporting sets the condition Reporting and its reason. It returns true if the module states in the last report may no
-// longer be correct.
+// reporting sets the condition Reporting. It returns true if the module states in the last report may be outdated.
 func reporting(
 	after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReasons, now time.Time,
 	set func(string, string, string, bool),
@@ -88,14 +84,14 @@ func reporting(
 	last := plan.LastReportTimeOf(*r.Observed, facts.Carried).UTC()
 	state := silence.LastReport{At: last, Possible: facts.UnrecordedUntil}.State(facts.Silence, now)
 	if state == silence.Uncertain {
-		// Another publisher may have received a newer report, so the condition does not change.
+		// Another publisher may have received a newer report.
 		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting)
 	}
 	why.Report = requestReason(facts)
 	switch {
 	case state == silence.Silent:
 		why.Report = unreadReason(facts)
-		// The message contains the time of the last report, because its age would change the status in every reconcile.
+		// The age of the last report would change the status in every reconcile, so the message contains its time.
 		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent,
 			fmt.Sprintf("the last report is from %s, more than the allowed %s ago%s", last.Format(time.RFC3339),
 				facts.Silence, unread(facts)), false)
@@ -120,7 +116,7 @@ func reporting(
 	return false
 }
 
-// leftOut describes the omitted parts of a truncated report. The result is appended to a condition message.
+// leftOut describes the omitted parts of a truncated report.
 func leftOut(facts Facts) string {
 	if facts.Report == nil || facts.Report.Truncated == nil {
 		return ""
@@ -148,8 +144,7 @@ func leftOut(facts Facts) string {
 	return "; its report is truncated to fit: " + strings.Join(parts, "; ")
 }
 
-// requestReason returns RequestTruncated if the report omits the requested modules because of its size. It returns
-// empty for an invalid request, which condition Synced reports.
+// requestReason returns RequestTruncated if the report omits the requested modules, or "".
 func requestReason(facts Facts) v1beta2.Reason {
 	t := trouble(facts)
 	if facts.Report == nil || !facts.Report.OmitsRequest() || t != nil && t.Reason == v1beta2.ReasonPinsUnreadable {
@@ -158,7 +153,6 @@ func requestReason(facts Facts) v1beta2.Reason {
 	return v1beta2.Reason(reason.RequestTruncated)
 }
 
-// unreadReason returns ReportUnreadable if the report could not be read from the registry, or empty.
 func unreadReason(facts Facts) v1beta2.Reason {
 	if facts.ReportUnread == nil {
 		return ""
@@ -166,7 +160,6 @@ func unreadReason(facts Facts) v1beta2.Reason {
 	return v1beta2.Reason(reason.ReportUnreadable)
 }
 
-// unread describes why the report could not be read from the registry. The result is appended to a condition message.
 func unread(facts Facts) string {
 	if facts.ReportUnread == nil {
 		return ""

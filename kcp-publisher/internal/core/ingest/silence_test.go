@@ -121,14 +121,14 @@ func TestUnreadableReportIsReportedAsCauseOfSilence(t *testing.T) {
 	}
 }
 
-// sorted sorts the lines of an outline, because the order of conditions does not matter.
+// The order of conditions does not matter.
 func sorted(lines string) string {
 	all := strings.Split(lines, "\n")
 	slices.Sort(all)
 	return strings.Join(all, "\n")
 }
 
-// TestReportTimeIsTheFirstArrival also checks that the runtime's clock and a restart do not change the report time.
+// The runtime's clock and a restart must not change the report time.
 func TestReportTimeIsTheFirstArrival(t *testing.T) {
 	arrived := metav1.NewTime(noon)
 	report := func(sequence int64, reportedAt time.Time) bundle.AcceptedReport {
@@ -183,7 +183,7 @@ func TestDelayedReportIsReportedAsClockBehind(t *testing.T) {
 	if status := s.status(); status.State != v1beta2.StateReady {
 		t.Errorf("delay within the allowed clock difference: got %s", outline(status))
 	}
-	// The age of a carried report is based on its own time and not on its arrival.
+	// The age of a carried report is based on its own time, not on its arrival.
 	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-80 * 24 * time.Hour))
 	s.facts.Silence, s.facts.Carried = 90*24*time.Hour, true
 	if status := s.status(); status.State != v1beta2.StateReady {
@@ -195,8 +195,7 @@ func TestDelayedReportIsReportedAsClockBehind(t *testing.T) {
 	}
 }
 
-// TestTruncatedReportIsReported also checks that modules that a report omits are not treated as removed or as no longer
-// requested.
+// Omitted modules must not be treated as removed.
 func TestTruncatedReportIsReported(t *testing.T) {
 	s := healthy().with(func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Messages: true} })
 	status := s.status()

@@ -1,6 +1,6 @@
-// Package ingest converts the reports of runtimes to the status of their Kymas. From the previous status, the report
-// and the published bundle, it computes the next status without I/O. The next status shares no memory with the inputs,
-// because a client overwrites it with the API server's response.
+// Package ingest computes the status of a Kyma from the previous status, the runtime's report and the published bundle.
+// It performs no I/O. The result shares no memory with the inputs, because a client overwrites it with the API server's
+// response.
 package ingest
 
 import (
@@ -19,27 +19,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Facts contains the inputs for the status of one runtime, besides its previous status.
+// Facts contains the inputs for the status of one runtime.
 type Facts struct {
 	Generation int64
-	// Published is the latest bundle, or nil before the first bundle. PublishError is set if a newer bundle could not
-	// be published.
+	// Published is the latest bundle, or nil. PublishError is set if a newer bundle could not be published.
 	Published    *plan.Published
 	PublishError error
-	// Problems lists remarks and the reasons why requested modules are not resolved. It does not list versions that a
-	// rollout holds back. Otherwise, a new rollout would change every status in the fleet before it updates the first
-	// runtime.
+	// Problems lists remarks and the reasons why requested modules are not resolved.
 	Problems []bundle.Problem
 	// Templates contains the ModuleTemplates of the modules in the latest bundle, by name.
 	Templates map[string]v1beta2.PartialMeta
-	// Given contains the modules of the latest bundle whose version was selected by a rollout.
+	// Given contains the modules of the latest bundle whose version a rollout selected.
 	Given map[string]v1beta2.GivenVersion
-	// Report is the latest accepted report, or nil before the first report. ReportRefused is set if the latest report
-	// was refused.
+	// Report is the latest accepted report, or nil. ReportRefused is set if the latest report was refused.
 	Report        *bundle.AcceptedReport
 	ReportRefused *refusal.Error
-	// ReportUnread is set if the registry responds but the report could not be read. The status shows this error only
-	// after the allowed silence, because the next attempt can succeed.
+	// ReportUnread is set if the report could not be read. The status shows it only after the allowed silence.
 	ReportUnread error
 	// LeftOut lists the features that the latest bundle omits because the agent does not support them, sorted.
 	LeftOut []bundle.Feature
@@ -47,32 +42,29 @@ type Facts struct {
 	SecretsError error
 	// Silence is the allowed time without a report.
 	Silence time.Duration
-	// UnrecordedUntil is the time until which another publisher may have received a report without recording it. It is
-	// zero once this publisher has tried to read the report.
+	// UnrecordedUntil is the time until which another publisher may have received an unrecorded report, or zero.
 	UnrecordedUntil time.Time
-	// Carried is true if reports are carried by hand.
+	// Carried is true if an operator carries the reports by hand.
 	Carried  bool
 	Deleting bool
 	// Removals is the decision about the module removals of the latest bundle.
 	Removals plan.Verdict
-	// Finished is true if the takeover from lifecycle-manager is complete and can no longer be reverted.
+	// Finished is true if the takeover from lifecycle-manager is complete.
 	Finished bool
 	// Deviation describes how the registry differs from the published bundle, or is nil. Consistent is true if the
-	// registry was checked and contains the published bundle.
+	// registry contains the published bundle.
 	Deviation  *plan.Deviation
 	Consistent bool
 
-	// unchanged is the record of the earlier bundle that the report lists as applied. It is nil if the runtime has
-	// applied the latest bundle, or if the differences between the earlier and the latest bundle are not recorded.
+	// unchanged is the record of the earlier bundle in the report, or nil.
 	unchanged *v1beta2.EarlierBundle
 }
 
-// noBundle is the message of conditions before the first bundle is published.
 const noBundle = "no bundle is published yet"
 
 const allReady = "all modules are ready"
 
-// Remember records the report in status.runtime. seen is when the publisher first read this report.
+// Remember records the report in status.runtime. seen is when the publisher first read it.
 func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string, seen time.Time) {
 	if status.Runtime == nil {
 		status.Runtime = &v1beta2.RuntimeStatus{}
@@ -88,7 +80,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	if o := report.Observed; o != nil {
 		r.Observed.Epoch, r.Observed.Sequence, r.Observed.Digest = o.Epoch, o.Sequence, o.Digest.String()
 	}
-	// A report that omits the requested modules does not change the recorded request.
+	// A report without the requested modules does not change the recorded request.
 	before := r.Agent
 	r.Agent = reportingAgent(before, report, seen)
 	if report.Kyma != nil && !report.Kyma.Deleting && !report.OmitsRequest() &&
@@ -109,7 +101,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 	if r.Key != nil {
 		if r.Key.ClusterUID == "" {
-			r.Key.ClusterUID = report.ClusterUID // only a new enrollment can change the cluster UID later
+			r.Key.ClusterUID = report.ClusterUID // only a new enrollment can change the cluster UID
 		}
 		if r.Key.Recipient = report.Recipient; bundle.CheckRecipient(report.Recipient) != nil {
 			r.Key.Recipient = ""
@@ -117,7 +109,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 }
 
-// assigned records that an operator assigned the runtime to the Kyma by issuing its enrollment token.
+// An operator assigns a runtime to a Kyma by issuing an enrollment token.
 func assigned(r *v1beta2.RuntimeStatus, at time.Time) {
 	next := v1beta2.Assignment{}
 	if r.Assignment != nil {
@@ -199,8 +191,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	return after
 }
 
-// setter returns a function that sets conditions. The transition time of a condition changes only if its status
-// changes.
+// The transition time of a condition changes only if its status changes.
 func setter(
 	conditions *[]metav1.Condition, generation int64, now time.Time,
 ) func(kind, reason, message string, ok bool) {
@@ -216,8 +207,7 @@ func setter(
 	}
 }
 
-// bounded limits a message well below the API's limit for condition messages, because the API server would reject a
-// status with a longer message.
+// The API server would reject a status with a longer condition message.
 func bounded(message string) string {
 	const maxMessageBytes = 4096
 	return bundle.Bounded(message, maxMessageBytes)
@@ -230,13 +220,12 @@ func readyMessage(status v1beta2.KymaStatus) string {
 	return allReady
 }
 
-// decidingConditions lists the conditions that determine the message of condition Ready, most important first.
+// decidingConditions determine the message of condition Ready, most important first.
 var decidingConditions = []string{
 	v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules, v1beta2.ConditionAgent,
 	v1beta2.ConditionFeatures, v1beta2.ConditionSynced, v1beta2.ConditionSecrets, v1beta2.ConditionRemovals,
 }
 
-// deciding returns the first of decidingConditions that is not True, or nil.
 func deciding(conditions []metav1.Condition) *metav1.Condition {
 	for _, kind := range decidingConditions {
 		if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
@@ -246,13 +235,12 @@ func deciding(conditions []metav1.Condition) *metav1.Condition {
 	return nil
 }
 
-// current reports whether the latest report lists the latest bundle as applied. It compares digests.
+// current reports whether the latest report lists the latest bundle as applied.
 func current(facts Facts) bool {
 	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil &&
 		facts.Report.Observed.Digest == facts.Published.Digest
 }
 
-// hasApplied reports whether the status records that the runtime has applied the latest bundle.
 func hasApplied(r *v1beta2.RuntimeStatus, facts Facts) bool {
 	return r.Observed != nil && r.Observed.Digest == facts.Published.Digest.String()
 }
@@ -261,7 +249,7 @@ func acceptance(
 	r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
 	if facts.Published == nil && r.Published != nil && !facts.refusesBundles() {
-		return // facts do not contain the latest bundle, so the condition is not changed
+		return // facts do not contain the latest bundle
 	}
 	why.Bundle = ""
 	switch {
@@ -288,12 +276,10 @@ func acceptance(
 	}
 }
 
-// refusesBundles reports whether the latest report lists a bundle that the runtime refused since the last accepted
-// bundle.
 func (f Facts) refusesBundles() bool { return f.Report != nil && len(f.Report.Refused) > 0 }
 
-// registry sets the condition Registry to False if the registry does not contain the published bundle. It sets an
-// existing condition to True once the registry contains the bundle.
+// The condition Registry is False if the registry does not contain the published bundle. It is only set to True after a
+// problem.
 func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Deviation != nil:
@@ -303,8 +289,7 @@ func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, st
 	}
 }
 
-// agent sets the condition Agent to False if the agent reports a problem with the upgrade of its own image. It sets an
-// existing condition to True once a report contains no such problem.
+// The condition Agent is False if the agent could not upgrade its own image. It is only set to True after a problem.
 func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Report != nil && facts.Report.AgentProblem != "":
@@ -314,8 +299,8 @@ func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, strin
 	}
 }
 
-// features sets the condition Features to False if the bundle omits features that the agent does not support.
-// Otherwise, it sets the condition to True if the status already contains the condition.
+// The condition Features is False if the bundle omits features that the agent does not support. It is only set to True
+// after a problem.
 func features(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case len(facts.LeftOut) > 0:
@@ -325,7 +310,7 @@ func features(after v1beta2.KymaStatus, facts Facts, set func(string, string, st
 	}
 }
 
-// modules returns one entry for each published, requested or installed module, with its reasons, sorted by name.
+// modules returns one entry for each published, requested or installed module, sorted by name.
 func modules(
 	before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, facts Facts,
 ) ([]v1beta2.ModuleStatus, []v1beta2.ModuleReasons) {
@@ -375,7 +360,6 @@ func modules(
 	return all, why.sorted()
 }
 
-// removalStatus returns the status of a module that is being removed.
 func removalStatus(r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
 	status := v1beta2.ModuleStatus{
 		Name: r.Name, Channel: r.Channel, Version: r.Version, State: v1beta2.StateDeleting,
@@ -395,8 +379,7 @@ func onlyDeletion(state v1beta2.State) v1beta2.State {
 	return ""
 }
 
-// moduleStatus returns the status of a module in the latest bundle. The version is the running version in the latest
-// report.
+// The version is the running version in the latest report.
 func moduleStatus(
 	m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts,
 ) v1beta2.ModuleStatus {
@@ -447,7 +430,7 @@ func onlyTrouble(state v1beta2.State) v1beta2.State {
 	return ""
 }
 
-// precedence lists the states from worst to best, in the same order as Kyma.
+// precedence lists the states from worst to best, as in Kyma.
 var precedence = []v1beta2.State{
 	v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateProcessing, v1beta2.StateReady,
 }
@@ -482,7 +465,7 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 	case silent:
 		return worse(state, v1beta2.StateWarning)
 	case facts.refusesBundles():
-		return worse(state, v1beta2.StateWarning) // caused by tampering, or by incompatible versions
+		return worse(state, v1beta2.StateWarning) // caused by tampering or incompatible versions
 	case trouble(facts) != nil:
 		return worse(state, v1beta2.StateWarning)
 	case len(facts.Removals.Waiting()) > 0:

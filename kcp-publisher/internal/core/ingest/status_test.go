@@ -24,8 +24,7 @@ var (
 
 const allowedSilence = 30 * time.Minute
 
-// scene is the state of a test case. Initially, bundle 7 with modules keda and mail is published, the runtime has
-// applied the bundle, and both modules are ready.
+// Initially, the runtime has applied bundle 7 with modules keda and mail, and both modules are ready.
 type scene struct {
 	before v1beta2.KymaStatus
 	facts  Facts
@@ -64,7 +63,6 @@ func ready(name string) bundle.ReportedModule {
 	return bundle.ReportedModule{Name: name, Channel: "regular", Version: "1.0.0", State: v1beta2.StateReady}
 }
 
-// remember records the report, as the publisher does before it computes a status.
 func (s *scene) remember() *scene {
 	s.before.Runtime = nil
 	if s.facts.Report != nil {
@@ -113,7 +111,7 @@ func problem(module string, state v1beta2.State, message string) func(*Facts) {
 	}
 }
 
-// outline returns the main parts of a status as text: the state, the conditions that are not True, and the modules.
+// outline returns the main parts of a status as text.
 func outline(status v1beta2.KymaStatus) string {
 	lines := []string{string(status.State)}
 	for _, c := range status.Conditions {
@@ -358,7 +356,6 @@ func TestStatusMatchesBundleAndReport(t *testing.T) {
 	}
 }
 
-// removing publishes a bundle that removes module mail.
 func removing(s *scene) *scene {
 	return s.with(func(f *Facts) {
 		f.Published.State.Manifests = f.Published.State.Manifests[:1]

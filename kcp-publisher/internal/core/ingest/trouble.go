@@ -7,7 +7,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// trouble returns the reported failure to write objects in the runtime, or nil.
 func trouble(facts Facts) *bundle.ReportedTrouble {
 	if facts.Report == nil {
 		return nil
@@ -15,21 +14,19 @@ func trouble(facts Facts) *bundle.ReportedTrouble {
 	return facts.Report.Trouble
 }
 
-// synced sets the condition Synced to False if the runtime could not write objects. It sets an existing condition to
-// True once a report contains no such failure.
+// The condition Synced is False if the runtime could not write objects. It is only set to True after a problem.
 func synced(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch t := trouble(facts); {
 	case t != nil && (t.Reason == v1beta2.ReasonStorageRefused || t.Reason == v1beta2.ReasonPinsUnreadable):
 		set(v1beta2.ConditionSynced, t.Reason, t.Message, false)
 	case t != nil:
-		// A fixed reason: t.Reason can be arbitrary text from the runtime.
+		// t.Reason can be arbitrary text.
 		set(v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, t.Message, false)
 	case facts.Report != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionSynced) != nil:
 		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "the runtime has written all objects of the bundle", true)
 	}
 }
 
-// moduleCatalog sets the condition ModuleCatalog, which reports whether the runtime has the latest catalog.
 func moduleCatalog(facts Facts, set func(string, string, string, bool)) {
 	switch t := trouble(facts); {
 	case facts.Report == nil || !current(facts):

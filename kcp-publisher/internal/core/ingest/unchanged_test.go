@@ -83,7 +83,7 @@ func TestTransitionTimesChangeOnlyWithTransitions(t *testing.T) {
 	}
 }
 
-// TestPublishErrorDoesNotAffectTheCurrentBundle checks that a publish error does not change condition Accepted.
+// The publish error must not change condition Accepted.
 func TestPublishErrorDoesNotAffectTheCurrentBundle(t *testing.T) {
 	s := healthy()
 	s.before = s.status()

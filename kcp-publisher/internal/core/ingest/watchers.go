@@ -8,8 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// watchers sets the condition SKRWebhook if the bundle contains Watchers. An existing condition does not change until
-// the runtime reports the latest bundle.
+// An existing condition does not change until the runtime reports the latest bundle.
 func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Published == nil {
 		return

@@ -28,7 +28,7 @@ func TestWatcherConditionReportsOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*Facts)
 		before  []metav1.Condition
-		status  metav1.ConditionStatus // empty for no condition
+		status  metav1.ConditionStatus
 		message string
 	}{
 		"all Watchers served": {

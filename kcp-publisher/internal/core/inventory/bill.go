@@ -10,8 +10,8 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Bill returns the inventory as a CycloneDX bill of materials. The fleet depends on module versions, and each module
-// version depends on its images. A property of each component contains the number of runtimes that have it.
+// Bill returns the inventory as a CycloneDX bill of materials: the fleet, its module versions and their images. Each
+// component has the number of its runtimes.
 func (f Fleet) Bill(name string, now time.Time) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{
@@ -58,7 +58,7 @@ func counted(runtimes int) *[]cyclonedx.Property {
 	return &[]cyclonedx.Property{{Name: "kyma-pull:runtimes", Value: strconv.Itoa(runtimes)}}
 }
 
-// container returns the component of an image, with a package URL if the image reference is valid.
+// A valid image reference gets a package URL.
 func container(text string) cyclonedx.Component {
 	c := cyclonedx.Component{BOMRef: "image:" + text, Type: cyclonedx.ComponentTypeContainer, Name: text}
 	named, err := reference.ParseNormalizedNamed(text)

@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// Change is an image of a module version that was added to or removed from the bundles of some runtimes between two
-// times.
+// Change is an image that was added to or removed from the bundles of some runtimes.
 type Change struct {
 	Reference string `json:"image"`
 	Module
-	// Added and Removed list the ids of the affected runtimes, sorted.
+	// Added and Removed list the IDs of the affected runtimes, sorted.
 	Added   []string `json:"added,omitempty"`
 	Removed []string `json:"removed,omitempty"`
 }
@@ -23,9 +22,9 @@ type Difference struct {
 	Until time.Time `json:"until"`
 	// Changes are sorted by reference, module and version.
 	Changes []Change `json:"changes"`
-	// Unknown lists the module versions whose images are unknown at either time, sorted.
+	// Unknown lists the module versions whose images are unknown, sorted.
 	Unknown []Unknown `json:"unknown,omitempty"`
-	// Unread lists the runtimes that are not compared because their bundles could not be read, sorted.
+	// Unread lists the runtimes whose bundles could not be read, sorted.
 	Unread []Unread `json:"unread,omitempty"`
 }
 
@@ -35,7 +34,6 @@ type Unread struct {
 	Problem string `json:"problem"`
 }
 
-// use is the key of one image in one module version.
 type use struct {
 	reference string
 	module    Module
@@ -59,7 +57,6 @@ func Compare(before, after Fleet) []Change {
 	return changes
 }
 
-// holders returns the ids of the runtimes that run each image of each module version.
 func (f Fleet) holders() map[use]map[string]bool {
 	all := map[use]map[string]bool{}
 	for _, i := range f.Images {
@@ -74,7 +71,7 @@ func (f Fleet) holders() map[use]map[string]bool {
 	return all
 }
 
-// without returns the sorted ids of the first map that are not in the map excluded.
+// without returns the IDs that are not in excluded, sorted.
 func without(included, excluded map[string]bool) (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(included)) {
 		if !excluded[id] {

@@ -1,8 +1,5 @@
-// Package inventory lists the images of the fleet and the runtimes that run each image. It joins the module versions
-// that runtimes report with the images of each version, which the caller reads from signed bundles. It performs no I/O.
-//
-// A runtime is listed with the versions in its last report, even if newer versions were published since. The result
-// includes the time of each report, because a report that is carried by hand can be outdated.
+// Package inventory lists the images of the fleet and the runtimes that run each image. It combines the reported module
+// versions with the images of each version. It performs no I/O.
 package inventory
 
 import (
@@ -25,26 +22,26 @@ func (m Module) compare(other Module) int {
 	return cmp.Or(cmp.Compare(m.Name, other.Name), cmp.Compare(m.Version, other.Version))
 }
 
-// Runtime is a runtime with the modules of its last report.
+// Runtime is a runtime with the modules in its last report.
 type Runtime struct {
 	ID string
 	// Reported is the time of the report, by the runtime's clock.
 	Reported time.Time
-	// Bundle is the digest of the bundle that the runtime reported or that was last published to it.
+	// Bundle is the digest of the reported or last published bundle.
 	Bundle  string
 	Modules []Module
 }
 
-// Holder is a runtime in which an image runs.
+// Holder is a runtime that runs an image.
 type Holder struct {
 	Runtime  string    `json:"runtime"`
 	Reported time.Time `json:"reported"`
 }
 
-// Use is a module version that uses an image, with the runtimes that run the version.
+// Use is a module version that uses an image.
 type Use struct {
 	Module
-	// Runtimes are sorted by id.
+	// Runtimes are sorted by ID.
 	Runtimes []Holder `json:"runtimes"`
 }
 
@@ -56,7 +53,7 @@ type Image struct {
 	Uses []Use `json:"uses"`
 }
 
-// Runtimes returns the number of runtimes in which the image runs.
+// Runtimes returns the number of runtimes that run the image.
 func (i Image) Runtimes() int {
 	ids := map[string]bool{}
 	for _, u := range i.Uses {
@@ -80,7 +77,7 @@ func (i Image) Oldest() time.Time {
 	return oldest
 }
 
-// Unknown is a module version whose images could not be found.
+// Unknown is a module version whose images are unknown.
 type Unknown struct {
 	Module
 	Runtimes int    `json:"runtimes"`
@@ -94,7 +91,7 @@ const NoBundle = "no bundle with this version was found"
 type Fleet struct {
 	// Images are sorted by reference.
 	Images []Image `json:"images"`
-	// Unknown lists the module versions whose images are unknown, sorted. If it is empty, the inventory is complete.
+	// Unknown lists the module versions whose images are unknown, sorted.
 	Unknown []Unknown `json:"unknown,omitempty"`
 	// Unreported is the number of runtimes that never reported. The inventory does not include them.
 	Unreported int `json:"unreported,omitempty"`
@@ -106,7 +103,7 @@ type Content struct {
 	Problem string
 }
 
-// New joins the runtimes with the images of their modules.
+// New combines the runtimes with the images of their modules.
 func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 	fleet := Fleet{Images: []Image{}}
 	holders := map[Module][]Holder{}
@@ -138,7 +135,7 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 }
 
 // Select returns the part of the inventory that matches an image and a module. An empty image or module matches all.
-// The image is a reference, a digest, or a name with or without its registry.
+// The image is a reference, a digest or a name.
 func (f Fleet) Select(image, module string) Fleet {
 	selected := Fleet{Images: []Image{}, Unreported: f.Unreported}
 	for _, i := range f.Images {
@@ -158,7 +155,6 @@ func (f Fleet) Select(image, module string) Fleet {
 	return selected
 }
 
-// matches reports whether an image reference matches the requested image.
 func matches(text, asked string) bool {
 	if asked == "" || text == asked {
 		return true
@@ -180,8 +176,7 @@ func matches(text, asked string) bool {
 	return covers(named, wanted)
 }
 
-// covers reports whether an image has the digest in the wanted reference. If the wanted reference has no digest, covers
-// compares the tags. If it has no tag either, covers returns true.
+// covers compares the digests or, without a wanted digest, the tags.
 func covers(named, wanted reference.Named) bool {
 	if digested, ok := wanted.(reference.Digested); ok {
 		own, has := named.(reference.Digested)

@@ -25,8 +25,7 @@ var (
 	broken = Module{"mailer", "1.0.0"}
 )
 
-// small returns the inventory of two runtimes with keda, and of a runtime that never reported. Runtime a reported three
-// days ago and runs an older version of scaler.
+// Runtime a reported three days ago and runs an older version of scaler.
 func small() Fleet {
 	return New([]Runtime{
 		{ID: "b", Reported: noon, Modules: []Module{keda, newer, broken}},
@@ -122,8 +121,7 @@ func TestBillOfMaterialsListsEachImageOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkTenThousandRuntimes computes the inventory of 10,000 runtimes and selects an image. Each runtime has 20
-// modules, which have three versions with four images each.
+// Each runtime has 20 modules, which have three versions with four images each.
 func BenchmarkTenThousandRuntimes(b *testing.B) {
 	contents := map[Module]Content{}
 	runtimes := make([]Runtime, 10_000)

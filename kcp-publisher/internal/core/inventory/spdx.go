@@ -12,11 +12,9 @@ import (
 	spdx "github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
-// creator is the name of this tool in SPDX documents.
 const creator = "kcp-publisher"
 
-// Document returns the result of Bill as an SPDX 2.3 document. Its packages are the fleet, the module versions, and
-// their images. The comment of each package contains the number of runtimes that have it.
+// Document returns the result of Bill as an SPDX 2.3 document.
 func (f Fleet) Document(name string, now time.Time) *spdx.Document {
 	bill := f.Bill(name, now)
 	fleet := *bill.Metadata.Component
@@ -48,7 +46,6 @@ func (f Fleet) Document(name string, now time.Time) *spdx.Document {
 	return document
 }
 
-// spdxPackage converts a CycloneDX component to an SPDX package without files.
 func spdxPackage(c cyclonedx.Component) *spdx.Package {
 	p := &spdx.Package{
 		PackageName: c.Name, PackageSPDXIdentifier: elementOf(c.BOMRef), PackageVersion: c.Version,
@@ -76,7 +73,7 @@ func related(a common.ElementID, kind string, b common.ElementID) *spdx.Relation
 	}
 }
 
-// elementOf returns an SPDX identifier, which can only contain letters, digits and hyphens.
+// An SPDX identifier can only contain letters, digits and hyphens.
 func elementOf(ref string) common.ElementID {
 	kind, name, named := strings.Cut(ref, ":")
 	if !named {

@@ -1,20 +1,15 @@
-// Package memo caches computed values within a memory limit.
+// Package memo caches computed values within a memory limit, and drops the least recently used values first. Each cache
+// has a function that returns the size of an entry in bytes.
 //
-// Runtimes and module teams determine the size of the cached values, so a limit on the number of entries does not limit
-// memory. Each cache therefore has a function that returns the size of an entry, and drops the least recently used
-// entries first. hashicorp/golang-lru only limits the number of entries.
-//
-// Memo caches values by key, such as the differences between two states. Shared caches one value for each Holder: a
-// Holder's next value replaces its previous value, and a value that no Holder references is dropped.
+// Memo caches values by key. Shared caches one value for each Holder, and drops a value without a Holder.
 package memo
 
 import "sync"
 
-// EntryBytes is the approximate memory overhead of an entry whose key is a digest. Size functions add it to the size of
-// the value, so the limit also bounds the number of small values.
+// EntryBytes is the approximate memory overhead of an entry. Size functions add it to the size of the value.
 const EntryBytes = 256
 
-// Limit limits a cache. A cache never drops the most recent value, even if that value is larger than the limit.
+// Limit limits a cache. A cache never drops its most recent value.
 type Limit struct {
 	Bytes int
 	// Entries limits the number of values. Zero means unlimited.
@@ -23,7 +18,7 @@ type Limit struct {
 
 // Memo caches values by key. It is safe for concurrent use.
 type Memo[K comparable, V any] struct {
-	mu     sync.Mutex // guards values
+	mu     sync.Mutex
 	values lru[K, V]
 }
 
@@ -67,7 +62,7 @@ func (m *Memo[K, V]) Held() (entries, bytes int) {
 	return m.values.held()
 }
 
-// lru is a size-limited list of cache entries. A ring sorts the entries, with the most recently used entry first.
+// A ring sorts the entries by their last use.
 type lru[K comparable, V any] struct {
 	limit Limit
 	size  func(K, V) int
@@ -82,8 +77,7 @@ type entry[K comparable, V any] struct {
 	bytes int
 	// holders is the number of Holders that reference the entry. Only Shared uses it.
 	holders int
-	// next and previous are nil after the cache dropped the entry. Holders can still reference a dropped entry, so the
-	// cache also clears the value to free its memory.
+	// next and previous are nil after the cache dropped the entry. Holders can still reference a dropped entry.
 	next, previous *entry[K, V]
 }
 
@@ -100,7 +94,6 @@ func (e *entry[K, V]) unlink() {
 	e.next, e.previous = nil, nil
 }
 
-// front marks an entry as the most recently used.
 func (l *lru[K, V]) front(e *entry[K, V]) {
 	if e.next != nil {
 		e.unlink()

@@ -77,7 +77,7 @@ func TestSharedKeepsOneValuePerHolder(t *testing.T) {
 	}
 }
 
-// TestSharedMatchesModel compares random operations with a model: a map from holders to keys.
+// The model is a map from holders to keys.
 func TestSharedMatchesModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

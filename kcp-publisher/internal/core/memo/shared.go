@@ -2,15 +2,14 @@ package memo
 
 import "sync"
 
-// Shared caches one value for each holder. Holders with the same key share a value. Shared is safe for concurrent use,
-// but a Holder must only be used by one goroutine at a time.
+// Shared caches one value for each Holder. Holders with the same key share a value. Shared is safe for concurrent use;
+// a Holder is not.
 type Shared[K comparable, V any] struct {
-	mu     sync.Mutex // guards values
+	mu     sync.Mutex
 	values lru[K, V]
 }
 
-// Holder references at most one value of a Shared. The zero Holder references none. Callers must release a Holder
-// before they discard it.
+// Holder references at most one value of a Shared. Callers must release a Holder before they discard it.
 type Holder[K comparable, V any] struct{ entry *entry[K, V] }
 
 // NewShared returns an empty Shared. size returns the size of an entry in bytes.
@@ -18,8 +17,7 @@ func NewShared[K comparable, V any](limit Limit, size func(K, V) int) *Shared[K,
 	return &Shared[K, V]{values: newLRU(limit, size)}
 }
 
-// Of returns the value of a holder. It returns false if the holder has no value, or if the cache dropped the value
-// because of its limit.
+// Of returns the value of a holder. It returns false without a value, or if the cache dropped the value.
 func (m *Shared[K, V]) Of(holder *Holder[K, V]) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -31,8 +29,7 @@ func (m *Shared[K, V]) Of(holder *Holder[K, V]) (value V, found bool) {
 	return e.value, true
 }
 
-// Find returns the value of a key, and false if no value is stored. A stored value replaces the holder's previous
-// value.
+// Find returns the value of a key, or false. A found value replaces the holder's previous value.
 func (m *Shared[K, V]) Find(holder *Holder[K, V], key K) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,14 +41,14 @@ func (m *Shared[K, V]) Find(holder *Holder[K, V], key K) (value V, found bool) {
 	return e.value, true
 }
 
-// Put sets the value of a key. The value replaces the holder's previous value.
+// Put sets the value of a key, and replaces the holder's previous value.
 func (m *Shared[K, V]) Put(holder *Holder[K, V], key K, value V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hold(holder, m.values.put(key, value))
 }
 
-// Release removes the value from a holder, and drops the value if no other holder references it.
+// Release removes the value from a holder. The cache drops the value if no other holder references it.
 func (m *Shared[K, V]) Release(holder *Holder[K, V]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

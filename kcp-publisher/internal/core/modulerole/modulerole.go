@@ -1,15 +1,12 @@
 // Package modulerole computes the RBAC objects that an agent without cluster-admin permissions needs to install a set
-// of modules. It takes the rendered objects of the modules and returns a ClusterRole, a Role for each namespace, and
-// their bindings.
+// of modules: a ClusterRole, a Role for each namespace, and their bindings.
 //
-// The permissions allow the agent to install, upgrade and remove the modules: list and watch on each kind, create in
-// each namespace, and get, patch and delete on each object by name. For kinds that a module defines, the permissions
-// are not limited to named objects, because users choose the names of those objects. Kubernetes only lets an account
-// grant permissions that it has itself, so the result includes the rules of all roles in the modules. For roles that
-// the modules bind but do not contain, the result includes the verb bind on each role by name.
+// The permissions allow the agent to install, upgrade and remove the modules' objects by name. For kinds that a module
+// defines, the permissions cover all names. The result also includes the rules of all roles in the modules, because an
+// account can only grant permissions that it has.
 //
-// Limitation: for a kind that is not part of Kubernetes and that no module defines, the scope and plural are unknown.
-// If such an object has no namespace, its permissions apply to the whole cluster. The plural is guessed from the kind.
+// Limitation: for a kind that is neither part of Kubernetes nor defined by a module, the plural is guessed, and an
+// object without a namespace is treated as cluster-scoped.
 package modulerole
 
 import (
@@ -27,18 +24,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Home is the namespace of the agent, and of namespaced module objects without a namespace.
+// Home is the default namespace of module objects, and the namespace of the agent.
 const Home = "kyma-system"
 
 // Grant contains the names for the generated RBAC objects.
 type Grant struct {
 	// Name is the name of all generated objects.
 	Name string
-	// Namespace and Account identify the ServiceAccount to which the permissions are granted.
+	// Namespace and Account identify the agent's ServiceAccount.
 	Namespace, Account string
 }
 
-// Objects returns the RBAC objects, sorted by kind and namespace, as types of rbac.authorization.k8s.io/v1.
+// Objects returns the RBAC objects, sorted by kind and namespace.
 func (g Grant) Objects(modules []*unstructured.Unstructured) ([]runtime.Object, error) {
 	s, err := collect(modules)
 	if err != nil {
@@ -83,14 +80,12 @@ func (g Grant) Objects(modules []*unstructured.Unstructured) ([]runtime.Object, 
 	return objects, nil
 }
 
-// set contains the permissions for all modules.
 type set struct {
-	// own lists the namespaces that modules create. Permissions in these namespaces are part of the ClusterRole,
-	// because a Role cannot be created before its namespace exists.
-	own []string
-	// defined contains the kinds that modules define.
+	// own lists the namespaces that modules create. Their permissions are in the ClusterRole, because a Role cannot be
+	// created before its namespace.
+	own     []string
 	defined map[schema.GroupKind]definition
-	// content contains the group, resource and name of each module object, by namespace of the Role.
+	// content contains the module objects by the namespace of their Role.
 	content map[string][]target
 	// further contains the agent's other rules by namespace, such as the rule to list its own Pods.
 	further map[string][]rbacv1.PolicyRule
@@ -129,7 +124,7 @@ func collect(modules []*unstructured.Unstructured) (*set, error) {
 			s.own = append(s.own, o.GetName())
 		}
 	}
-	// The agent lists admission webhooks and policies before it adds labels to its namespace. It also lists its Pods.
+	// The agent lists admission webhooks and policies before it labels its namespace. It also lists its Pods.
 	s.add(
 		"",
 		rule(
@@ -149,7 +144,7 @@ func collect(modules []*unstructured.Unstructured) (*set, error) {
 	s.add("", rule("", []string{"namespaces"}, []string{Home}, "get", "list", "patch"))
 	s.add(Home, rule("", []string{"pods"}, nil, "list"))
 	if len(s.own) > 0 {
-		// The agent deletes a module's namespace once it contains no other objects. To check this, it lists all kinds.
+		// Before the agent deletes a module's namespace, it lists all kinds to check that the namespace is empty.
 		s.add("", rule("*", []string{"*"}, nil, "list"))
 	}
 	for _, o := range modules {
@@ -160,7 +155,6 @@ func collect(modules []*unstructured.Unstructured) (*set, error) {
 	return s, nil
 }
 
-// addObject adds the permissions to install, upgrade and remove an object.
 func (s *set) addObject(o *unstructured.Unstructured, modules []*unstructured.Unstructured) error {
 	if isNamespace(o) && isShared(o) {
 		s.add("", rule("", []string{"namespaces"}, []string{o.GetName()}, "get", "list", "patch"))
@@ -180,7 +174,7 @@ func (s *set) addObject(o *unstructured.Unstructured, modules []*unstructured.Un
 	return nil
 }
 
-// grants returns the rules that an account needs to create or update a role or a binding.
+// grants returns the rules that an account must have to write a role or a binding.
 //
 // Source: Kubernetes documentation, Using RBAC Authorization, "Privilege escalation prevention and bootstrapping".
 func grants(o *unstructured.Unstructured, modules []*unstructured.Unstructured) ([]rbacv1.PolicyRule, error) {
@@ -226,8 +220,7 @@ func (s *set) add(namespace string, rules ...rbacv1.PolicyRule) {
 	s.further[namespace] = append(s.further[namespace], rules...)
 }
 
-// roleNamespace returns the namespace of the Role that contains the permissions for an object, or "" for the
-// ClusterRole.
+// roleNamespace returns the namespace of the Role for an object, or "" for the ClusterRole.
 func (s *set) roleNamespace(o *unstructured.Unstructured) string {
 	gk, namespace := o.GroupVersionKind().GroupKind(), o.GetNamespace()
 	defined, known := s.defined[gk]
@@ -251,7 +244,6 @@ func (s *set) plural(gvk schema.GroupVersionKind) string {
 	return plural.Resource
 }
 
-// namespaces returns the namespaces that need a Role.
 func (s *set) namespaces() (names []string) {
 	for namespace := range s.content {
 		names = append(names, namespace)
@@ -267,13 +259,11 @@ func isNamespace(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
 }
 
-// isShared reports whether a namespace does not belong to any module. The agent labels such a namespace but never
-// deletes it.
+// The agent never deletes a namespace that does not belong to any module.
 func isShared(o *unstructured.Unstructured) bool {
 	return o.GetName() == Home || o.GetName() == "default" || strings.HasPrefix(o.GetName(), "kube-")
 }
 
-// isBuiltIn reports whether an API group is part of Kubernetes.
 func isBuiltIn(group string) bool {
 	return !strings.Contains(group, ".") || group == rbacv1.GroupName || slices.Contains(builtIn, group)
 }
@@ -287,7 +277,6 @@ var builtIn = []string{
 	"resource.k8s.io",
 }
 
-// clusterScoped contains the cluster-scoped kinds of Kubernetes, by group.
 var clusterScoped = map[string][]string{
 	"": {"Namespace", "Node", "PersistentVolume"},
 	admission: {

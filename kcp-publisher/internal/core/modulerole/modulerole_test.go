@@ -21,7 +21,7 @@ func objects(t *testing.T, text string) []*unstructured.Unstructured {
 	return all
 }
 
-// granted returns the rules of each generated RBAC object, by the object's kind and namespace. Each rule is one line.
+// granted returns the rules of each generated RBAC object, one line for each rule.
 func granted(t *testing.T, content string) map[string]string {
 	t.Helper()
 	made, err := Grant{Name: "set", Namespace: Home, Account: "skr-agent"}.Objects(objects(t, content))

@@ -7,8 +7,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// rules returns the rules of a namespace's Role, or of the ClusterRole if namespace is empty. They are sorted and
-// without duplicates.
+// An empty namespace means the ClusterRole.
 func (s *set) rules(namespace string) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	if namespace == "" {
@@ -41,8 +40,8 @@ func (s *set) rules(namespace string) []rbacv1.PolicyRule {
 	return distinct(append(rules, s.further[namespace]...))
 }
 
-// kinds returns the rules that are not limited to named objects: list and watch on the kinds of all objects, to detect
-// drift, and all verbs on the kinds that modules define.
+// kinds returns the rules for all names: list and watch on the kinds of all objects, and all verbs on the kinds that
+// modules define.
 func (s *set) kinds() []rbacv1.PolicyRule {
 	var written, defined []target
 	for _, targets := range s.content {
@@ -83,7 +82,6 @@ func (s *set) definesResource(t target) bool {
 	return false
 }
 
-// groupsOf returns the groups of sorted targets.
 func groupsOf(targets []target) (groups []string) {
 	for _, t := range targets {
 		groups = append(groups, t.group)
@@ -94,7 +92,7 @@ func groupsOf(targets []target) (groups []string) {
 func distinct(rules []rbacv1.PolicyRule) (kept []rbacv1.PolicyRule) {
 	seen := map[string]bool{}
 	for _, r := range rules {
-		text, _ := json.Marshal(r) // cannot fail: a rule contains only strings
+		text, _ := json.Marshal(r) // a rule contains only strings
 		if !seen[string(text)] {
 			kept = append(kept, r)
 		}

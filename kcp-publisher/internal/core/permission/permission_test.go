@@ -44,7 +44,7 @@ func TestReferenceOfKymaSettingsIsCurrent(t *testing.T) {
 	}
 }
 
-// TestGitRoleContainsAllVerbs exists because the publisher needs all verbs to apply Kymas from a Git repository.
+// The publisher needs all verbs to apply Kymas from a Git repository.
 func TestGitRoleContainsAllVerbs(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(root, "charts/kcp-publisher/rbac/git.yaml"))
 	if err != nil {
@@ -65,8 +65,7 @@ func TestGitRoleContainsAllVerbs(t *testing.T) {
 	}
 }
 
-// TestPolicyRevisionIncreasesWithNewSettings exists because a publisher must detect that an older chart's policy is
-// incomplete.
+// A publisher must detect that an older chart's policy is incomplete.
 func TestPolicyRevisionIncreasesWithNewSettings(t *testing.T) {
 	digests := []string{"becc0330", "5b9dfcb3"}
 	var keys strings.Builder
@@ -79,7 +78,7 @@ func TestPolicyRevisionIncreasesWithNewSettings(t *testing.T) {
 	}
 }
 
-// exempt lists the annotations, labels and fields that do not require a permission, by the reason for the exemption.
+// exempt lists the annotations, labels and fields that need no permission, by reason.
 var exempt = map[string][]string{
 	"only requests modules; large removals wait for approval": {
 		"LabelSync",
@@ -167,8 +166,7 @@ var exempt = map[string][]string{
 	},
 }
 
-// TestEverySettingIsRestrictedOrExempt fails for a new annotation, label or field of a Kyma until it is added to
-// Settings or exempt.
+// Each new annotation, label or field of a Kyma must be added to Settings or exempt.
 func TestEverySettingIsRestrictedOrExempt(t *testing.T) {
 	restricted := map[string]bool{}
 	for _, s := range Settings {
@@ -206,7 +204,6 @@ func TestEverySettingIsRestrictedOrExempt(t *testing.T) {
 	}
 }
 
-// namesOfAPI returns the values of all annotation and label constants by the name of the constant.
 func namesOfAPI(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "apis/operator/v1beta2/*.go"))
@@ -241,7 +238,6 @@ func namesOfAPI(t *testing.T) map[string]string {
 	return names
 }
 
-// valueOf returns the value of a constant, which is a string literal or a concatenation with the API group.
 func valueOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

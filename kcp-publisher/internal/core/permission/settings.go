@@ -1,11 +1,9 @@
-// Package permission defines the settings of a Kyma that require a separate permission. Write access to a Kyma is
-// enough to request modules. It is not enough to select the image of the agent, to skip maintenance windows, or to
-// approve a removal: each of these requires an additional verb on the Kyma.
+// Package permission defines the settings of a Kyma that require a permission in addition to write access, such as the
+// approval of a removal. Each setting has its own verb on the Kyma.
 //
-// The chart's admission policy, its Role for operators, and the page docs/reference/kyma-settings.md are generated from
-// Settings. The API server enforces the policy, because only the API server knows the author of a change. A stored Kyma
-// does not prove its author. The publisher therefore sends the API server a dry run of a change that the policy always
-// rejects (see Probe), and ignores the settings if the change is not rejected.
+// The chart's admission policy, its Role for operators and docs/reference/kyma-settings.md are generated from Settings.
+// The API server enforces the policy. The publisher ignores the settings if a dry run shows that the policy is missing;
+// see Probe.
 package permission
 
 import (
@@ -26,20 +24,19 @@ const (
 	Field      Place = "field"
 )
 
-// fieldSkipWindows is the only field of the spec that needs a permission.
+// No other field of the spec needs a permission.
 const fieldSkipWindows = "spec.skipMaintenanceWindows"
 
-// Setting is a setting of a Kyma that only holders of a verb can add, change or remove.
+// Setting is a setting of a Kyma that requires a permission.
 type Setting struct {
 	Place Place
 	// Key is the key of the annotation or label, or the path of the field.
 	Key string
 	// Verb is the required verb on kymas.operator.kyma-project.io.
 	Verb string
-	// Effect describes the effect of the setting in the reference page.
+	// Effect describes the setting in the reference page.
 	Effect string
-	// Honored is the reason why the publisher applies the setting even if the policy is not installed. If it is empty,
-	// the publisher ignores the setting in a control plane without the policy.
+	// Honored is the reason why the publisher applies the setting even without the policy, or empty.
 	Honored string
 }
 
@@ -63,8 +60,7 @@ const (
 	honoredAsRestriction = "the author of a Kyma can stop publishing anyway"
 )
 
-// Revision is the revision of Settings. It must be increased with each change of the keys, so a publisher can determine
-// whether the installed policy covers all of its settings.
+// Revision is the revision of Settings. It must be increased with each change of the keys.
 const Revision = 2
 
 // Settings lists all settings that require a permission.
@@ -149,7 +145,6 @@ func Verbs() []string {
 	return slices.Sorted(maps.Keys(verbs))
 }
 
-// on reports whether the setting is present in a Kyma.
 func (s Setting) on(kyma *v1beta2.Kyma) (is bool) {
 	switch s.Place {
 	case Annotation:
@@ -162,7 +157,7 @@ func (s Setting) on(kyma *v1beta2.Kyma) (is bool) {
 	return is
 }
 
-// Ignored returns the settings in a Kyma that the publisher ignores if the policy is not installed.
+// Ignored returns the settings in a Kyma that have no effect without the policy.
 func Ignored(kyma *v1beta2.Kyma) (all []Setting) {
 	for _, s := range Settings {
 		if s.Honored == "" && s.on(kyma) {
@@ -172,8 +167,7 @@ func Ignored(kyma *v1beta2.Kyma) (all []Setting) {
 	return all
 }
 
-// Without removes settings from a Kyma. It replaces the annotation and label maps instead of changing them, because
-// they can be shared with a cache.
+// Without removes settings from a Kyma. It replaces the annotation and label maps, because a cache can share them.
 func Without(kyma *v1beta2.Kyma, settings []Setting) {
 	annotations, labels := maps.Clone(kyma.Annotations), maps.Clone(kyma.Labels)
 	for _, s := range settings {
