@@ -15,8 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Memory is the record of the last published bundle in a Kyma's status. The zero value means that no bundle was
-// published.
+// Memory is the last published bundle in a Kyma's status. The zero value means that no bundle was published.
 type Memory struct {
 	Epoch, Sequence int64
 	Digest          digest.Digest
@@ -59,7 +58,6 @@ func (p *Published) Record() v1beta2.PublishedBundle {
 	}
 }
 
-// mandatory returns the mandatory modules of the bundle, sorted.
 func (p *Published) mandatory() (modules []string) {
 	for _, m := range p.State.Manifests {
 		if m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
@@ -70,8 +68,8 @@ func (p *Published) mandatory() (modules []string) {
 	return modules
 }
 
-// certificateLife returns the validity period of a certificate, or nil if the text is not a valid certificate. It does
-// not verify the signature, because the publisher issued the certificate and agents verify it.
+// certificateLife returns the validity period of a certificate, or nil for an invalid certificate. Agents verify the
+// signature.
 func certificateLife(text string) *v1beta2.CertificateLife {
 	from, until, err := trust.CertificateValidity(text)
 	if text == "" || err != nil {
@@ -80,7 +78,7 @@ func certificateLife(text string) *v1beta2.CertificateLife {
 	return &v1beta2.CertificateLife{NotBefore: metav1.NewTime(from), NotAfter: metav1.NewTime(until)}
 }
 
-// newer reports whether the record in the Kyma's status is about a newer bundle than the argument.
+// newer reports whether the record in the Kyma's status is newer than a bundle.
 func (m *Memory) newer(than *Published) bool {
 	return m != nil &&
 		(m.Epoch > than.Predicate.Epoch || m.Epoch == than.Predicate.Epoch && m.Sequence > than.Predicate.Sequence)
@@ -88,38 +86,36 @@ func (m *Memory) newer(than *Published) bool {
 
 // Stored is the content of a runtime's repository in the registry.
 type Stored struct {
-	// Digest is the digest of the bundle's manifest, or empty if the repository has no manifest.
+	// Digest is the digest of the bundle's manifest, or empty.
 	Digest digest.Digest
-	// Bundle is the decoded bundle, or nil if no publisher of this fleet signed it for the runtime.
+	// Bundle is the decoded bundle, or nil if it was not signed by this fleet for the runtime.
 	Bundle *Published
 	// Key is the thumbprint of the publisher key that signed the bundle.
 	Key string
-	// Whole is true if the registry has the documents of the bundle. Without them, Bundle.State is empty.
+	// Whole is true if the registry has the documents of the bundle.
 	Whole bool
 }
 
 // Deviation is a difference between the registry and the published bundle.
 type Deviation struct {
-	// Reason is a reason of the Registry condition.
+	// Reason is a reason of condition Registry.
 	Reason string
-	// Message describes the bundle in the registry and the last published bundle.
+	// Message describes the two bundles.
 	Message string
 }
 
 // Adopted is the state on which a runtime's next bundle is based.
 type Adopted struct {
-	// Last is the bundle with which the next bundle is compared, or nil if no earlier bundle exists.
+	// Last is the bundle with which the next bundle is compared, or nil.
 	Last *Published
-	// Keep is true if Last is known to be the last published bundle. Only then do unresolved modules keep their
-	// manifests from Last. Otherwise, Last could be an old bundle, because the registry's owner can serve an old bundle
-	// whose signature is still valid.
+	// Keep is true if Last is known to be the last published bundle. Unresolved modules keep their manifests only then,
+	// because the registry's owner could return an old bundle.
 	Keep bool
 	// Sequence is the highest sequence used so far in the root's epoch.
 	Sequence int64
-	// Deviation is the difference between the registry and the published bundle, or nil if they are equal.
+	// Deviation is the difference between the registry and the published bundle, or nil.
 	Deviation *Deviation
-	// Stored is the statement of the bundle in the registry, or nil if no publisher of this fleet signed it for the
-	// runtime.
+	// Stored is the statement of the bundle in the registry, or nil.
 	Stored *bundle.Predicate
 }
 
@@ -131,21 +127,18 @@ func (a Adopted) Kept() *Published {
 	return nil
 }
 
-// Adopt decides on which bundle a runtime's next bundle is based. own is the last bundle that this process published or
-// adopted, or nil. remembered is the record in the Kyma's status, or nil if the Kyma has no record. stored is the
-// content of the runtime's repository in the registry.
+// Adopt decides on which bundle a runtime's next bundle is based. own is the last bundle of this process, and
+// remembered is the bundle in the Kyma's status; both can be nil.
 //
-// The record takes precedence over the registry. A bundle that differs from the record is adopted in one case: it
-// references the recorded bundle as its predecessor, and a publisher key of the current root signed it. Such a bundle
-// exists if the publisher crashed between the push and the status update. At most one such bundle exists, because no
-// bundle is pushed before the status records the previous one (see Unrecorded).
+// The status takes precedence over the registry. If the publisher crashed between a push and the status update, the
+// registry contains the direct successor of the recorded bundle. Adopt then uses that successor.
 func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, now time.Time) Adopted {
 	last := Memory{}
 	if remembered != nil {
 		last = *remembered
 	}
 	if own != nil && remembered.newer(own) {
-		own = nil // another publisher has published a newer bundle since
+		own = nil // another publisher has published a newer bundle
 	}
 	adopted := Adopted{Last: own, Keep: own != nil}
 	if own != nil {
@@ -167,8 +160,8 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 		adopted.setLast(found, last)
 		adopted.Sequence = found.Predicate.Sequence
 	case usable && stored.Whole && last.Digest == "" && own == nil:
-		// Without a record in the status, the bundle in the registry may be an old one. It is only compared with the
-		// next bundle, and unresolved modules do not keep its manifests.
+		// Without a record in the status, the bundle in the registry may be an old one, so unresolved modules must not
+		// keep its manifests.
 		adopted.Last, adopted.Sequence = found, found.Predicate.Sequence
 	default:
 		adopted.Deviation = deviation(stored, last, root, now)
@@ -179,13 +172,11 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 	return adopted
 }
 
-// Unrecorded reports whether the Kyma's status must be updated with the last bundle before the publisher pushes the
-// next bundle. After a crash, a second unrecorded bundle could not be distinguished from an attacker's bundle.
+// Unrecorded reports whether the publisher must record the last bundle in the Kyma's status before the next push.
 func (a Adopted) Unrecorded(remembered *Memory) bool {
 	return remembered != nil && a.Keep && a.Last.Digest != remembered.Digest
 }
 
-// setLast sets Last to the bundle found in the registry, updates its published versions, and sets Keep.
 func (a *Adopted) setLast(found *Published, last Memory) {
 	if a.Last == nil || a.Last.Digest != found.Digest {
 		next := *found
@@ -195,8 +186,7 @@ func (a *Adopted) setLast(found *Published, last Memory) {
 	a.Keep = true
 }
 
-// versionsAfter returns the published module versions after a bundle: the versions in the bundle, and the earlier
-// versions of all modules that the bundle does not mention.
+// versionsAfter returns the versions in the bundle, and the earlier versions of all other modules.
 func versionsAfter(p *Published, before map[string]string) map[string]string {
 	versions := maps.Clone(before)
 	if versions == nil {
@@ -209,9 +199,8 @@ func versionsAfter(p *Published, before map[string]string) map[string]string {
 	return versions
 }
 
-// usable reports whether a key of the current root signed the stored bundle, in the root's epoch, with a plausible
-// sequence. last is the last sequence in that epoch, or 0. A sequence in the future is plausible only if it is close to
-// last: after a publisher's clock was ahead, sequences increase by one until the time catches up.
+// usable reports whether a key of the current root signed the stored bundle with a plausible sequence. A sequence in
+// the future is plausible only if it is close to last, the last sequence of the epoch.
 func (s Stored) usable(root trust.Root, last int64, now time.Time) bool {
 	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch &&
 		!farAhead(s.Bundle.Predicate.Sequence, last, now)
@@ -221,7 +210,7 @@ func farAhead(sequence, last int64, now time.Time) bool {
 	return Ahead(sequence, now) && (last == 0 || sequence-last > trust.MaxClockSkew.Milliseconds())
 }
 
-// Ahead reports whether a sequence is too far in the future for a publisher or agent with a correct clock.
+// Ahead reports whether a sequence is too far in the future for a correct clock.
 func Ahead(sequence int64, now time.Time) bool {
 	return sequence > now.Add(trust.MaxClockSkew).UnixMilli()
 }
@@ -232,8 +221,7 @@ func follows(found *Published, last Memory) bool {
 		*p.Previous == bundle.Position{Sequence: last.Sequence, Digest: last.Digest} && p.Sequence > last.Sequence
 }
 
-// deviation describes how the bundle in the registry differs from the last published bundle. It returns nil if both are
-// missing, or if agents would ignore the bundle in the registry anyway.
+// deviation returns nil if the registry matches the last published bundle, or if agents would ignore the difference.
 func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation {
 	expected := "no published bundle is recorded"
 	if last.Digest != "" {
@@ -288,8 +276,7 @@ type lastStated struct {
 	rolledBackFrom map[string]string
 }
 
-// stated returns the removals and rollbacks of the last bundle, or of the status record if that bundle is not
-// available.
+// stated returns the removals and rollbacks of the last bundle or, if that is not available, of the status.
 func (a Adopted) stated(remembered *Memory) lastStated {
 	switch {
 	case a.Last != nil:
@@ -301,8 +288,8 @@ func (a Adopted) stated(remembered *Memory) lastStated {
 	return lastStated{}
 }
 
-// rollbacks returns the rollbacks of the next bundle. Each rollback is repeated until the runtime has accepted a bundle
-// that contains the rollback. Otherwise, an agent that was offline would refuse the older version.
+// Each rollback is repeated until the runtime has accepted it. Otherwise, an agent that was offline would refuse the
+// older version.
 func (s lastStated) rollbacks(granted, wanted map[string]string, observed digest.Digest) (all []bundle.Rollback) {
 	from := map[string]string{}
 	if observed != s.digest {

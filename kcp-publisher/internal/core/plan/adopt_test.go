@@ -17,7 +17,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// bundleOf returns a bundle that contains a version of keda.
 func bundleOf(epoch, sequence int64, d digest.Digest, previous *bundle.Position, version string) *Published {
 	return &Published{
 		Predicate: bundle.Predicate{Epoch: epoch, Sequence: sequence, Previous: previous}, Digest: d,
@@ -26,7 +25,6 @@ func bundleOf(epoch, sequence int64, d digest.Digest, previous *bundle.Position,
 	}
 }
 
-// rootOf returns a root of trust with one publisher key, and the key's thumbprint.
 func rootOf(t *testing.T, epoch int64) (trust.Root, string) {
 	t.Helper()
 	maker := trusttest.NewMaker(t)
@@ -49,7 +47,7 @@ func TestRecordTakesPrecedenceOverRegistry(t *testing.T) {
 		own        *Published
 		remembered *Memory
 		stored     Stored
-		last       digest.Digest // digest of Last, empty if nil
+		last       digest.Digest // digest of Last, or empty
 		keep       bool
 		sequence   int64
 		deviation  string
@@ -351,8 +349,7 @@ func TestUnresolvedModuleKeepsItsRollout(t *testing.T) {
 	}
 }
 
-// TestRecordContainsCommitAndCertificate checks two fields of the status that operators read without access to the
-// registry.
+// Operators read these two fields without access to the registry.
 func TestRecordContainsCommitAndCertificate(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	if record := last.Record(); record.Commit != "" || record.Certificate != nil {
@@ -383,7 +380,7 @@ func TestRecordContainsCommitAndCertificate(t *testing.T) {
 	}
 }
 
-// TestRecordSurvivesTheLastBundle covers a registry whose owner deletes or replaces the last bundle.
+// The owner of the registry deletes or replaces the last bundle.
 func TestRecordedRemovalsAndRollbacksReplaceLostBundle(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	last.Predicate.Removals = []string{"nats"}

@@ -9,16 +9,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Changes describes the difference between a bundle and its predecessor.
+// Changes describes the difference between two consecutive bundles.
 type Changes struct {
-	// Modules are the added, removed and changed modules, sorted. A module counts as changed if its version, content,
-	// configuration or a label differs.
+	// Modules are the added, removed and changed modules, sorted.
 	Modules []string
 }
 
 // ChangesBetween returns the modules that differ between two desired states, or nil if the change can affect all
-// modules. It ignores content that does not affect the installation of modules: poll and report intervals, the catalog,
-// Watchers, maintenance windows, offers and the agent's own image.
+// modules. It ignores settings that do not affect the installation of modules.
 func ChangesBetween(before, after bundle.DesiredState) *Changes {
 	if before.Takeover != after.Takeover ||
 		!equality.Semantic.DeepEqual(installing(before.Settings), installing(after.Settings)) {
@@ -43,7 +41,6 @@ func ChangesBetween(before, after bundle.DesiredState) *Changes {
 	return &Changes{Modules: slices.Compact(changed)}
 }
 
-// installing returns the settings that affect the installation of modules.
 func installing(s bundle.Settings) bundle.Settings {
 	s.PollInterval, s.ReportInterval, s.Agent, s.Autonomy, s.Details = metav1.Duration{}, metav1.Duration{}, "", "", nil
 	return s

@@ -6,7 +6,7 @@ import (
 )
 
 // Cloned returns an error if two agents use the runtime's key, for example in a cluster and its copy. The publisher
-// then publishes no new bundles, so a request from one cluster cannot remove modules from the other cluster.
+// then publishes no new bundles.
 func Cloned(kyma *v1beta2.Kyma) error {
 	s := kyma.Status.Runtime
 	if s == nil || s.Agent == nil || s.Agent.Clone == "" {

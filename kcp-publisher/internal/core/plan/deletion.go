@@ -9,9 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// FinalizableUnnotified decides like Finalizable if the bundle that announces the deletion was not published, for
-// example because the registry is unavailable. It only allows the removal of the finalizer if a label on the Kyma
-// declares that the runtime's cluster no longer exists.
+// FinalizableUnnotified decides like Finalizable if the bundle that announces the deletion could not be published. It
+// only returns a reason if a label on the Kyma declares that the runtime's cluster is gone.
 func FinalizableUnnotified(kyma *v1beta2.Kyma) (reason, message string) {
 	if !isMarkedGone(kyma) {
 		return "", ""
@@ -26,7 +25,7 @@ func isMarkedGone(kyma *v1beta2.Kyma) bool {
 }
 
 // FinalizableRefused decides like Finalizable if the publisher refuses to publish bundles for the Kyma. why is the
-// reason for the refusal.
+// reason.
 func FinalizableRefused(kyma *v1beta2.Kyma, why error, timeout time.Duration, now time.Time) (event, message string) {
 	const left = "no bundle can be published for the Kyma, so its runtime keeps its modules"
 	switch s := kyma.Status.Runtime; {
@@ -51,8 +50,8 @@ func neverReported(kyma *v1beta2.Kyma) string {
 	return fmt.Sprintf("runtime %s never reported, so the deletion does not wait for a report", RuntimeID(kyma))
 }
 
-// Finalizable decides whether the finalizer of a deleted Kyma can be removed, and why. An empty reason means that the
-// Kyma must wait.
+// Finalizable returns the reason for removing the finalizer of a deleted Kyma. An empty reason means that the Kyma must
+// wait.
 func Finalizable(
 	kyma *v1beta2.Kyma, published Published, report *bundle.AcceptedReport, timeout time.Duration, now time.Time,
 ) (reason, message string) {
@@ -62,7 +61,7 @@ func Finalizable(
 	}
 	began := kyma.DeletionTimestamp.Time
 	if issued := published.Predicate.IssuedAt; issued.After(began) {
-		began = issued // the removal was held before, or the publisher could not publish the last bundle
+		began = issued // the publisher could not publish the last bundle before
 	}
 	switch waited := now.Sub(began); {
 	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest &&

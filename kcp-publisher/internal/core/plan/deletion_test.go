@@ -48,7 +48,6 @@ func TestDeletedKymaIsFinalizedAfterItsRuntimeWasNotified(t *testing.T) {
 	}
 }
 
-// TestDeletionTimeoutStartsWithTheLastBundle covers a removal that was held for days after the deletion of the Kyma.
 func TestDeletionTimeoutStartsWithTheLastBundle(t *testing.T) {
 	kyma := living("one")
 	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
@@ -80,8 +79,6 @@ func TestDeletedKymaDoesNotWaitForDeletedCluster(t *testing.T) {
 	}
 }
 
-// TestInvalidAnnotationsDoNotBlockDeletion checks that invalid annotations do not prevent the bundle that removes all
-// modules.
 func TestInvalidAnnotationsDoNotBlockDeletion(t *testing.T) {
 	rules := Rules{Settings: bundle.Settings{PollInterval: metav1.Duration{Duration: time.Minute}}}
 	kyma := living("one")

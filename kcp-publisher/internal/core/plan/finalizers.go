@@ -9,9 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// LifecycleManagerFinalizer returns lifecycle-manager's finalizer on an object of the control plane, or empty if the
-// object has none. module is the module whose Manifests lifecycle-manager would delete before the object, or empty if
-// the object belongs to no module.
+// LifecycleManagerFinalizer returns lifecycle-manager's finalizer on an object, or "". module is the module whose
+// Manifests lifecycle-manager deletes before the object, or "".
 //
 // Source: lifecycle-manager, internal/service/mandatorymodule/deletion, internal/controller/watcher (the Watcher owns
 // its VirtualService, which is deleted with it); 1.0.0, internal/controller/mandatorymodule, for ModuleTemplates.
@@ -31,8 +30,7 @@ func LifecycleManagerFinalizer(object metav1.Object) (finalizer, module string) 
 	return finalizer, module
 }
 
-// ForeignFinalizer is like LifecycleManagerFinalizer, but returns empty strings for an object that is not being
-// deleted.
+// ForeignFinalizer is like LifecycleManagerFinalizer, but returns empty strings unless the object is being deleted.
 func ForeignFinalizer(object metav1.Object) (finalizer, module string) {
 	if object.GetDeletionTimestamp().IsZero() {
 		return "", ""

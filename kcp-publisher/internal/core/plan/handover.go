@@ -8,13 +8,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// CheckOwner returns an error if the bundle in the registry shows that the runtime enrolled with another Kyma, and no
-// operator has assigned the runtime to this Kyma. The registry contains that bundle even after the other Kyma, or the
-// whole control plane, was deleted.
+// CheckOwner returns an error if the bundle in the registry belongs to another Kyma, and no operator has assigned the
+// runtime to this Kyma.
 //
-// A Kyma with the same namespace and name is accepted as the same Kyma, because only the UID differs in a rebuilt
-// control plane. A bundle of a publisher before version 0.1.0 does not identify a Kyma. Such a bundle belongs to the
-// Kyma whose metadata.name equals the runtime ID, and not to a Kyma with this runtime ID in a label.
+// It ignores the UID, which differs in a rebuilt control plane. A bundle from before version 0.1.0 belongs to the Kyma
+// whose name is the runtime ID.
 func (a Adopted) CheckOwner(r Runtime) error {
 	if a.Stored == nil || r.Assigned || a.Stored.Audience.KeyThumbprint == "" {
 		return nil
@@ -40,9 +38,8 @@ func (a Adopted) CheckOwner(r Runtime) error {
 	)
 }
 
-// formerOwners returns the former owners of the runtime, for the next bundle. An agent accepts a bundle of another Kyma
-// only if the bundle lists the agent's Kyma as a former owner. Every later bundle lists the former owners, because an
-// agent can be offline for a long time.
+// An agent accepts a bundle of another Kyma only if the bundle lists the agent's Kyma as a former owner. Every later
+// bundle lists the former owners, because an agent can be offline for a long time.
 func (a Adopted) formerOwners(r Runtime) []trust.Kyma {
 	var all []trust.Kyma
 	add := func(former trust.Kyma) {
@@ -68,7 +65,6 @@ func (a Adopted) formerOwners(r Runtime) []trust.Kyma {
 	return all[max(0, len(all)-bundle.MaxFormerKymas):]
 }
 
-// namedKyma returns the Kyma for a bundle's statement, or nil if the Kyma has no name.
 func namedKyma(kyma trust.Kyma) *trust.Kyma {
 	if kyma.Name == "" {
 		return nil
@@ -76,8 +72,7 @@ func namedKyma(kyma trust.Kyma) *trust.Kyma {
 	return &kyma
 }
 
-// ownerChanged reports whether the next bundle identifies a different Kyma than the last bundle. It returns false if
-// the last bundle identifies no Kyma, because the next regular bundle adds the Kyma.
+// ownerChanged returns false if the last bundle identifies no Kyma, because the next regular bundle adds the Kyma.
 func ownerChanged(last, next bundle.Predicate) bool {
 	switch {
 	case !slices.Equal(last.FormerKymas, next.FormerKymas):

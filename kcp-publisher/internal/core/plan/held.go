@@ -9,20 +9,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Holders are the rollouts that hold versions back from runtimes, by track. They are built once and are safe for
-// concurrent use.
+// Holders are the rollouts that delay versions, by track. They are safe for concurrent use.
 type Holders map[rollout.Track]*rollout.Holder
 
-// Hold is a rollout that holds a version back from a runtime.
+// Hold is a rollout that delays a version in a runtime.
 type Hold struct {
 	Rollout *fleet.Rollout
-	// Touched is true if this rollout published the runtime's current version.
+	// Touched is true if this rollout installed the runtime's current version.
 	Touched bool
-	// Why is a message that contains the rollout and the reason.
+	// Why is a message with the rollout and the reason.
 	Why string
 }
 
-// NewHolders returns the rollouts that hold versions back, among the newest rollout of each track.
+// NewHolders returns the rollouts that delay versions, among the newest rollout of each track.
 func NewHolders(rollouts []fleet.Rollout) Holders {
 	newest := map[rollout.Track]*fleet.Rollout{}
 	for i := range rollouts {
@@ -41,8 +40,7 @@ func NewHolders(rollouts []fleet.Rollout) Holders {
 	return holders
 }
 
-// MayHold reports whether a rollout can hold back another version of the module from a runtime that runs the version in
-// the argument.
+// MayHold reports whether a rollout can delay another version of the module in a runtime with this version.
 func (h Holders) MayHold(module, version string) bool {
 	for track, holder := range h {
 		if track.Module == module && !holder.HoldsNothingFrom(version) {
@@ -52,8 +50,7 @@ func (h Holders) MayHold(module, version string) bool {
 	return false
 }
 
-// Of returns the rollouts that hold versions back from a Kyma, by module. Pinned and unmanaged modules are never held
-// back.
+// Of returns the rollouts that delay versions in a Kyma's runtime, by module.
 func (h Holders) Of(kyma *v1beta2.Kyma) map[string]Hold {
 	if len(h) == 0 {
 		return nil

@@ -10,19 +10,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// HeldRemoval is a module whose removal waits for an approval, with all runtimes that would lose the module.
+// HeldRemoval is a removal of a module that requires an approval, with all affected runtimes.
 type HeldRemoval struct {
 	// ID identifies the module and all affected runtimes. An approval of this ID does not apply to further runtimes.
 	ID string
-	// Module is empty if the Kymas are deleted, which removes all their modules.
+	// Module is empty if the Kymas are deleted.
 	Module, Reason string
-	// Since is the time at which the first of these removals started to wait for approval.
+	// Since is the time since which the first of these removals waits for an approval.
 	Since time.Time
 	// Kymas are the Kymas of the affected runtimes, sorted by namespace and name.
 	Kymas []*v1beta2.Kyma
 }
 
-// HeldRemovals returns the held removals that are not approved, sorted by module and reason.
+// HeldRemovals returns the removals that wait for an approval, sorted by module and reason.
 func HeldRemovals(kymas []v1beta2.Kyma) []HeldRemoval {
 	var all []HeldRemoval
 	sums := map[int][]string{}
@@ -66,8 +66,7 @@ func byNamespaceAndName(a, b *v1beta2.Kyma) int {
 	return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 }
 
-// Approve adds an approval to the Kyma's annotations, for a removal of a module that waits for approval. It keeps the
-// approvals for other waiting removals, and reports whether the annotations changed.
+// Approve approves a waiting removal in the Kyma's annotations. It reports whether the annotations changed.
 func Approve(kyma *v1beta2.Kyma, module string) bool {
 	if kyma.Status.Runtime == nil {
 		return false

@@ -44,8 +44,7 @@ func TestLastReportTimeIsArrivalOrCreationTime(t *testing.T) {
 	}
 }
 
-// TestModuleOmittedFromReportStaysInRemovals checks that only a complete report confirms a removal and finalizes a
-// deleted Kyma.
+// Only a complete report confirms a removal.
 func TestModuleOmittedFromReportStaysInRemovals(t *testing.T) {
 	report := &bundle.AcceptedReport{Report: bundle.Report{Observed: &bundle.Observed{Digest: "sha256:newest"}}}
 	kyma := living("one")

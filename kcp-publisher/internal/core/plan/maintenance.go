@@ -13,15 +13,14 @@ import (
 
 // Maintenance selects the maintenance windows for upgrades that require downtime.
 type Maintenance struct {
-	// Policy selects windows by the labels of Kymas. Nil means no policy.
+	// Policy selects windows by the labels of Kymas. It can be nil.
 	Policy *window.Policy
-	// Minimum is the time that a window must still be open when an upgrade begins.
+	// Minimum is the remaining time that a window must have when an upgrade begins.
 	Minimum time.Duration
 }
 
-// Schedule returns the maintenance schedule of a Kyma's runtime. Windows in the Kyma's annotation override the windows
-// of the policy. The schedule is nil if no windows are configured, or if the Kyma in the control plane sets
-// spec.skipMaintenanceWindows. An invalid annotation is an error.
+// Schedule returns the maintenance schedule of a Kyma's runtime, or nil without one. Windows in the Kyma's annotation
+// override the policy. An invalid annotation is an error.
 func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	schedule, err := m.windows(kyma)
 	if schedule == nil || err != nil {

@@ -23,29 +23,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// MemberCache lists the members of a fleet. It caches the modules that each Kyma follows until the Kyma or the catalog
-// changes. The zero value is an empty cache. A MemberCache is not safe for concurrent use.
+// MemberCache lists the members of a fleet. It caches the modules of each Kyma until the Kyma or the catalog changes. A
+// MemberCache is not safe for concurrent use.
 type MemberCache struct {
 	catalog *catalog.Snapshot
 	members map[types.UID]member
-	// follows has an entry for each distinct request. A typical fleet has a few hundred distinct requests.
+	// follows has an entry for each distinct request.
 	follows *memo.Shared[requestKey, []resolve.Follow]
 }
 
-// member caches the modules that a Kyma follows. version is the resourceVersion of the Kyma.
 type member struct {
 	version string
 	follows memo.Holder[requestKey, []resolve.Follow]
 }
 
-// requestKey identifies requests that follow the same modules.
+// Requests with the same key follow the same modules.
 type requestKey [sha256.Size]byte
 
-// maxFollowsBytes limits the size of the cache, because runtimes choose the size of their requests. Entries that do not
-// fit are computed again in every reconcile round.
+// maxFollowsBytes limits the size of the cache, because runtimes choose the size of their requests.
 const maxFollowsBytes = 32 << 20
 
-// reset clears the cache for a new catalog.
 func (c *MemberCache) reset(snapshot *catalog.Snapshot) {
 	c.catalog, c.members = snapshot, nil
 	c.follows = memo.NewShared(memo.Limit{Bytes: maxFollowsBytes}, followBytes)
@@ -59,16 +56,16 @@ func followBytes(_ requestKey, all []resolve.Follow) int {
 	return bytes
 }
 
-// Member is a Kyma to which bundles are published, with the tracks that the Kyma follows.
+// Member is a Kyma with the modules and channels that it follows.
 type Member struct {
 	Kyma    *v1beta2.Kyma
 	Runtime string
 	Follows []resolve.Follow
-	// LastReport is the last report in the Kyma's status. A publisher that reads reports can set a newer one.
+	// LastReport is the last report in the Kyma's status, or a newer one.
 	LastReport silence.LastReport
 }
 
-// Members returns the same result as MemberCache.Members but does not cache it.
+// Members is MemberCache.Members without a cache.
 func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	return (&MemberCache{}).Members(kymas, snapshot)
 }
@@ -102,8 +99,7 @@ func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) 
 	return all
 }
 
-// followed returns the modules that a Kyma follows. A Kyma with invalid annotations follows no modules, because the
-// publisher publishes no bundles to its runtime.
+// A Kyma with invalid annotations follows no modules, because no bundles are published to its runtime.
 func (c *MemberCache) followed(known *member, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []resolve.Follow {
 	if known.version != "" && known.version == kyma.ResourceVersion {
 		if follows, found := c.follows.Of(&known.follows); found {
@@ -125,8 +121,7 @@ func (c *MemberCache) followed(known *member, kyma *v1beta2.Kyma, snapshot *cata
 	return fresh
 }
 
-// keyOf returns the cache key of a request. Each part is prefixed with its length, so different requests have different
-// keys.
+// Each part has its length as a prefix, so different requests have different keys.
 func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	text := make([]byte, 0, 1024)
 	add := func(parts ...string) {
@@ -146,11 +141,11 @@ func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	return sha256.Sum256(text)
 }
 
-// Tracks returns the runtimes that follow each track, with the state of the track's module. A track at rest has no
-// runtimes in the result. If atRest is nil, no track is at rest.
+// Tracks returns the runtimes of each track with the state of its module. It omits tracks for which atRest, which can
+// be nil, returns true.
 func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
 	tracks := map[rollout.Track]*rollout.Followers{}
-	// Members that follow the same modules share one Follows slice, so Tracks computes its tracks only once.
+	// Members with the same modules share one Follows slice, so its tracks are computed only once.
 	shared := map[*resolve.Follow][]*rollout.Followers{}
 	for i := range all {
 		follows := all[i].Follows
@@ -180,8 +175,8 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 	return found
 }
 
-// tracksOf returns the Followers of each track in follows, and adds new tracks to the map tracks. The Followers of a
-// track at rest are nil.
+// tracksOf returns the Followers of each track in follows, and adds new tracks to tracks. The Followers of a track at
+// rest are nil.
 func tracksOf(
 	follows []resolve.Follow, tracks map[rollout.Track]*rollout.Followers, atRest func(rollout.Track, string) bool,
 ) []*rollout.Followers {
@@ -198,8 +193,7 @@ func tracksOf(
 	return all
 }
 
-// observed returns the state of one module in a runtime from the Kyma's status. Only the time of the last report comes
-// from the argument last, which can be newer than the status.
+// last can be newer than the report in the Kyma's status.
 func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) rollout.Runtime {
 	r := rollout.Runtime{ID: id, Labels: kyma.Labels}
 	status := kyma.Status.Runtime
@@ -273,18 +267,17 @@ func publishFailure(kyma *v1beta2.Kyma) *metav1.Condition {
 	return ready
 }
 
-// MovesRollouts reports whether a change of a Kyma can affect a rollout. A repeated report does not affect rollouts,
-// because timers detect silent runtimes.
+// MovesRollouts reports whether a change of a Kyma can affect a rollout.
 func MovesRollouts(before, after *v1beta2.Kyma) bool {
 	return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) ||
 		(publishFailure(before) == nil) != (publishFailure(after) == nil) ||
 		!equality.Semantic.DeepEqual(moving(before), moving(after))
 }
 
-// moved is the part of a Kyma's status that rollouts depend on.
+// moved is the part of a Kyma's status that affects rollouts.
 type moved struct {
 	v1beta2.RuntimeStatus
-	// Reported contains the states of the modules whose version was not published by a rollout.
+	// Reported contains the states of the modules whose version no rollout selected.
 	Reported map[string]v1beta2.State
 	// Unresolved contains, by module, the versions that could not be resolved.
 	Unresolved map[string]string

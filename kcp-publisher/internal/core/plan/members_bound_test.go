@@ -16,8 +16,8 @@ import (
 
 var padding = strings.Repeat("x", 280)
 
-// hostileRequest returns a Kyma whose runtime requests the largest list of modules that fits a report. The list
-// contains modules of the catalog, and unknown modules with long names that differ in every request.
+// hostileRequest returns a Kyma whose runtime requests the largest possible list of modules, with unknown modules that
+// differ in every request.
 func hostileRequest(name string, request int, snapshot *catalog.Snapshot) v1beta2.Kyma {
 	kyma := living(name)
 	kyma.UID, kyma.ResourceVersion = types.UID(name), fmt.Sprint(request)
@@ -41,8 +41,6 @@ func liveBytes() int {
 	return int(stats.HeapAlloc)
 }
 
-// TestHostileRequestsDoNotFillMemory computes members for many different requests, first of one runtime and then of
-// many runtimes.
 func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 	modules := []string{"keda"}
 	for i := range 40 {
@@ -83,7 +81,7 @@ func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 	runtime.KeepAlive(cache)
 }
 
-// TestEvictedCacheEntriesAreComputedAgain checks that the size limit does not change results.
+// The size limit must not change results.
 func TestEvictedCacheEntriesAreComputedAgain(t *testing.T) {
 	snapshot := offering(t, "keda")
 	kyma := living("one")
@@ -99,7 +97,7 @@ func TestEvictedCacheEntriesAreComputedAgain(t *testing.T) {
 	}
 }
 
-// TestCacheKeysOfRequestsAreUnambiguous compares the keys of requests whose concatenated parts are equal.
+// The concatenated parts of these requests are equal.
 func TestCacheKeysOfRequestsAreUnambiguous(t *testing.T) {
 	snapshot, seen := offering(t, "keda"), map[requestKey]string{}
 	for _, modules := range [][]v1beta2.Module{

@@ -17,7 +17,6 @@ import (
 
 var keda = rollout.Track{Module: "keda", Channel: "regular"}
 
-// offering returns a catalog with modules whose channel regular has version 2.0.0.
 func offering(tb testing.TB, modules ...string) *catalog.Snapshot {
 	var templates []v1beta2.ModuleTemplate
 	var metas []v1beta2.ModuleReleaseMeta
@@ -183,7 +182,6 @@ func TestKymaChangeThatAffectsRolloutsIsDetected(t *testing.T) {
 	}
 }
 
-// fleetOf10000 returns 10,000 Kymas with 50 modules each, and the catalog that they follow.
 func fleetOf10000(b *testing.B) ([]v1beta2.Kyma, *catalog.Snapshot) {
 	var modules []string
 	first := living("runtime")
@@ -204,7 +202,6 @@ func fleetOf10000(b *testing.B) ([]v1beta2.Kyma, *catalog.Snapshot) {
 	return kymas, offering(b, modules...)
 }
 
-// BenchmarkMembers computes the tracks of 10,000 Kymas with 50 modules each, for 50 rollouts.
 func BenchmarkMembers(b *testing.B) {
 	kymas, snapshot := fleetOf10000(b)
 	cache := &MemberCache{}
@@ -216,8 +213,7 @@ func BenchmarkMembers(b *testing.B) {
 	}
 }
 
-// BenchmarkMembersOfOneRollout computes the tracks of 10,000 Kymas with 50 modules each while all tracks except one are
-// at rest.
+// All tracks except one are at rest.
 func BenchmarkMembersOfOneRollout(b *testing.B) {
 	kymas, snapshot := fleetOf10000(b)
 	cache := &MemberCache{}

@@ -21,11 +21,9 @@ type Published struct {
 	// StateBlob and CatalogBlob are the descriptors of the bundle's two documents.
 	StateBlob   ocispec.Descriptor
 	CatalogBlob ocispec.Descriptor
-	// Versions are the module versions in the bundle's manifests, and the last published versions of requested modules
-	// that do not resolve. They prevent a downgrade of a module without a rollback.
+	// Versions are the bundle's module versions, and the last versions of unresolved modules. They prevent downgrades.
 	Versions map[string]string
-	// Changes is the difference from the bundle in Predicate.Previous. It is nil if the difference is unknown or
-	// affects all modules.
+	// Changes is the difference from the previous bundle, or nil if it is unknown or affects all modules.
 	Changes *Changes
 }
 
@@ -36,23 +34,21 @@ type Wanted struct {
 	Asked []string
 	// Versions are the module versions to record in Published.Versions.
 	Versions map[string]string
-	// Agent is the agent's image in the settings, or empty if the settings contain no image.
+	// Agent is the agent's image in the settings, or empty.
 	Agent string
 	// Critical are the features that an agent must support to accept the bundle.
 	Critical []bundle.Feature
 	// Values are the runtime's values that the documents use.
 	Values bundle.Values
-	// KeepsAll is true if the bundle removes no modules, because the modules are given back to lifecycle-manager or the
-	// runtime's request is not known yet.
+	// KeepsAll is true if the bundle must not remove any modules, for example because the runtime's request is unknown.
 	KeepsAll bool
 }
 
-// lastBundleValidity is the minimum validity of a deleted Kyma's last bundle. It is long because the runtime may be
-// offline for months.
+// lastBundleValidity is the minimum validity of a deleted Kyma's last bundle. The runtime may be offline for months.
 const lastBundleValidity = 365 * 24 * time.Hour
 
-// Next returns the statement of a runtime's next bundle and the first reason for publishing it. The reason is empty if
-// the last bundle is up to date.
+// Next returns the statement of a runtime's next bundle and the reason for publishing it. The reason is empty if the
+// last bundle is up to date.
 func Next(
 	adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity time.Duration, now time.Time,
 ) (bundle.Predicate, Reason) {
@@ -65,7 +61,7 @@ func Next(
 	}
 	next.Kyma, next.FormerKymas = namedKyma(r.Kyma), adopted.formerOwners(r)
 	if r.Deleting {
-		// The publisher cannot renew this bundle, because the Kyma may no longer exist when the runtime pulls it.
+		// The publisher cannot renew this bundle after the Kyma is gone.
 		next.ExpiresAt = next.IssuedAt.Add(max(validity, lastBundleValidity))
 	}
 	used, newest := r.used(root, now), adopted.Sequence
@@ -100,7 +96,7 @@ func Next(
 	return next, statementReason(last.Predicate, next, used, r.Validity, now)
 }
 
-// sequenceIn returns a bundle's sequence, or 0 if the bundle's epoch differs from the root's epoch.
+// sequenceIn returns a bundle's sequence, or 0 if the bundle has another epoch.
 func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 	if p.Epoch != root.Epoch {
 		return 0
@@ -108,12 +104,10 @@ func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 	return p.Sequence
 }
 
-// pending returns the modules that the next bundle must remove: modules that may be in the runtime and are no longer
-// requested. Because an agent may skip bundles, every bundle lists a module until the runtime has applied one of them
-// and no longer reports the module.
+// pending returns the modules that the next bundle must remove. An agent may skip bundles, so every bundle lists a
+// module until the runtime has applied one of them and does not report the module anymore.
 //
-// A report can contain invented modules. Modules that only the record or the report contains are therefore added up to
-// the number of modules that a runtime can have.
+// A report can contain invented modules, so their number is limited.
 func (s lastStated) pending(last *Published, asked []string, r Runtime) []string {
 	reported := slices.Concat(slices.Collect(maps.Keys(r.granted())), r.Installed)
 	known := slices.Clone(s.removals)

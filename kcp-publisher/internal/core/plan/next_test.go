@@ -32,7 +32,6 @@ func documents(t *testing.T, modules ...string) bundle.Documents {
 	return d
 }
 
-// publishedAt returns the first bundle with the given modules and removals.
 func publishedAt(t *testing.T, at time.Time, removals []string, modules ...string) *Published {
 	d := documents(t, modules...)
 	predicate, _ := Next(Adopted{}, Wanted{Documents: d, Asked: modules},
@@ -47,12 +46,10 @@ func publishedAt(t *testing.T, at time.Time, removals []string, modules ...strin
 	return p
 }
 
-// after returns the adopted state after a bundle, which can be nil.
 func after(last *Published) Adopted {
 	return Adopted{Last: last, Keep: last != nil}
 }
 
-// changedPredicate changes the predicate of the bundle and returns the bundle.
 func changedPredicate(p *Published, change func(*bundle.Predicate)) *Published {
 	change(&p.Predicate)
 	return p
@@ -67,7 +64,7 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 	one := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}}
 	for name, c := range map[string]struct {
 		last     *Published
-		want     []string // resolved modules
+		want     []string
 		asked    []string
 		runtime  func(Runtime) Runtime
 		at       time.Time
@@ -251,8 +248,7 @@ func TestSequencesIncreaseAfterTheRegistryLostTheBundle(t *testing.T) {
 	}
 }
 
-// TestNewEpochRestartsSequences covers a stolen publisher key with which the thief published the highest possible
-// sequence.
+// A thief used a stolen publisher key to publish the highest possible sequence.
 func TestNewEpochRestartsSequences(t *testing.T) {
 	ahead := publishedAt(t, noon, nil, "keda")
 	ahead.Predicate.Sequence = math.MaxInt64 - 1

@@ -6,9 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Offline prepares a Kyma from a file for planning without a control plane. It returns a copy of the Kyma, and a
-// message for each setting that only works with a control plane. The copy has no status, because a status in a file may
-// be outdated.
+// Offline returns a copy of a Kyma from a file for planning without a control plane, and a message for each setting
+// that requires a control plane. The copy has no status.
 func Offline(kyma *v1beta2.Kyma) (known *v1beta2.Kyma, ignored []string) {
 	known = kyma.DeepCopy()
 	known.Status, known.DeletionTimestamp = v1beta2.KymaStatus{}, nil

@@ -27,12 +27,11 @@ func NewOwners(kymas []v1beta2.Kyma) Owners {
 	return owners
 }
 
-// ownerOf returns the Kyma that owns a runtime, or nil. all are the Kymas that have the runtime's ID. Only this
-// function decides ownership.
+// ownerOf returns the Kyma that owns a runtime, or nil. all are the Kymas with this runtime ID.
 //
-// A Kyma's label and age do not prove ownership, because the Kyma's author can choose them. Only operators decide
-// ownership: the Kyma with the newest assignment owns the runtime, otherwise the only Kyma with an enrolled key. If no
-// Kyma has an assignment or a key, a Kyma owns the runtime only if no other Kyma has or had the same runtime ID.
+// Authors choose a Kyma's label and age, so these do not prove ownership. The Kyma with the newest assignment by an
+// operator owns the runtime, otherwise the only Kyma with an enrolled key. Without either, a Kyma owns the runtime only
+// if no other Kyma has or had the runtime ID.
 func ownerOf(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 	var assigned, enrolled *v1beta2.Kyma
 	ties, keys := false, 0
@@ -61,8 +60,7 @@ func ownerOf(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 	return all[0]
 }
 
-// Decided returns the time of an operator's last assignment of the runtime to a Kyma, in Unix milliseconds. It returns
-// 0 if no operator assigned the runtime.
+// Decided returns the time of an operator's last assignment of the runtime to a Kyma, in Unix milliseconds, or 0.
 func Decided(kyma *v1beta2.Kyma) int64 {
 	if kyma == nil || kyma.Status.Runtime == nil || kyma.Status.Runtime.Assignment == nil {
 		return 0
@@ -77,9 +75,7 @@ func unowned(kyma *v1beta2.Kyma) string {
 	return kyma.Status.Runtime.Unowned
 }
 
-// Check returns an error for a Kyma that does not own its runtime, because two Kymas would overwrite each other's
-// bundles. It also returns an error if the runtime ID is invalid or has changed. After a change, the key and the
-// Secrets in the Kyma's status would belong to the previous runtime.
+// Check returns an error if the Kyma does not own its runtime, or if its runtime ID is invalid or has changed.
 func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	id := RuntimeID(kyma)
 	if err := trust.CheckRuntimeID(id); err != nil {
@@ -129,9 +125,8 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 
 func same(a, b *v1beta2.Kyma) bool { return a.Namespace == b.Namespace && a.Name == b.Name }
 
-// Claimed returns the ID of the runtime that a Kyma can own. The runtime ID in the status takes precedence over the
-// label. Otherwise, an author of a Kyma could change its label to the runtime ID of another Kyma and take over that
-// runtime later.
+// Claimed returns the runtime ID in a Kyma's status or, without one, in its label. The status takes precedence, so that
+// an author cannot take over another runtime by changing the label.
 func Claimed(kyma *v1beta2.Kyma) string {
 	if s := kyma.Status.Runtime; s != nil && s.ID != "" {
 		return s.ID
@@ -156,7 +151,7 @@ func Begin(kyma *v1beta2.Kyma) {
 	}
 }
 
-// RecordDenied records in a Kyma's status that another Kyma owns its runtime, or that the owner is ambiguous.
+// RecordDenied records in a Kyma's status that the Kyma does not own its runtime.
 func RecordDenied(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
@@ -164,9 +159,9 @@ func RecordDenied(kyma *v1beta2.Kyma) {
 	kyma.Status.Runtime.Unowned = RuntimeID(kyma)
 }
 
-// HandOver assigns a runtime to a Kyma if the Kyma's hand-over annotation contains a valid token of an operator that is
-// newer than all other assignments of the runtime. HandOver copies the runtime and module status of the former owner,
-// if any, so the assignment does not change the runtime. HandOver reports whether it assigned the runtime.
+// HandOver assigns a runtime to a Kyma if the Kyma's annotation has a valid proof that is newer than all other
+// assignments. It copies the former owner's status, so that the assignment does not change the runtime. It reports
+// whether it assigned the runtime.
 func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	proof := kyma.Annotations[v1beta2.AnnotationHandOver]
 	if proof == "" || !kyma.DeletionTimestamp.IsZero() { // the last bundle of a deleted Kyma removes all modules
@@ -195,7 +190,6 @@ func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets)
 	return true
 }
 
-// assign records the assignment of a runtime, and the former owner if it is not nil.
 func assign(s *v1beta2.RuntimeStatus, former *v1beta2.Kyma, at time.Time) {
 	next := &v1beta2.Assignment{Decided: at.UnixMilli()}
 	if s.Assignment != nil {
@@ -210,7 +204,6 @@ func assign(s *v1beta2.RuntimeStatus, former *v1beta2.Kyma, at time.Time) {
 	s.Assignment = next
 }
 
-// formerOf returns the former owners of a runtime.
 func formerOf(s *v1beta2.RuntimeStatus) (all []trust.Kyma) {
 	if s == nil || s.Assignment == nil {
 		return nil

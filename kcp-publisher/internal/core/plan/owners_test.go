@@ -17,7 +17,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// claiming returns a Kyma whose label has runtime ID r-1.
 func claiming(name string, change func(*v1beta2.RuntimeStatus)) *v1beta2.Kyma {
 	kyma := kymaOf(name)
 	kyma.UID, kyma.Labels = types.UID("uid-"+name), map[string]string{v1beta2.LabelRuntimeID: "r-1"}
@@ -42,7 +41,7 @@ func foreign(s *v1beta2.RuntimeStatus) { enrolled(s); s.ID = "mallory" }
 func TestOnlyOperatorsDecideOwnership(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b func(*v1beta2.RuntimeStatus)
-		// owner is the name of the owner, or empty if no Kyma owns the runtime.
+		// owner is the name of the owner, or empty.
 		owner string
 	}{
 		"two Kymas without a key or an assignment":       {nil, nil, ""},
@@ -119,7 +118,6 @@ func TestKymasWithTheSameNameInTwoNamespacesOwnNoRuntime(t *testing.T) {
 	}
 }
 
-// introducing returns the enrollment of a key with a token for a Kyma.
 func introducing(t *testing.T, tokens trust.TokenSecrets, kyma trust.Kyma, expires time.Time) trust.Enrollment {
 	t.Helper()
 	key := trusttest.PublicKey(t, trusttest.NewSigner(t))
@@ -207,8 +205,7 @@ func TestCertificateIsOnlyValidForItsKyma(t *testing.T) {
 	}
 }
 
-// TestRuntimeHandoverNeedsAnOperator checks that an author of a Kyma cannot take over a runtime: the author can write
-// the annotation, but only an operator can create its proof.
+// An author of a Kyma can write the annotation, but only an operator can create its proof.
 func TestRuntimeHandoverNeedsAnOperator(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	proof := func(kyma *v1beta2.Kyma, at time.Time) string {
@@ -312,7 +309,7 @@ func TestReportOfAnotherKymaNeedsANewerToken(t *testing.T) {
 	}
 }
 
-// TestBundleInRegistryShowsTheOwner covers a Kyma that was deleted and a control plane that was lost.
+// A Kyma was deleted, or the control plane was lost.
 func TestBundleInRegistryShowsTheOwner(t *testing.T) {
 	own := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	rebuilt := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u2"}

@@ -27,7 +27,7 @@ type Preview struct {
 	Round rollout.Round
 }
 
-// Preview computes the next step of the fleet's rollouts and returns a Preview in which this step has been taken.
+// Preview returns a Preview after the next step of the fleet's rollouts.
 func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 	members := Members(f.Kymas, f.Catalog)
 	for i := range members {
@@ -41,7 +41,7 @@ func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 	}
 }
 
-// Request returns the request of a Kyma's runtime, with the versions that rollouts would allow.
+// Request returns the request of a Kyma's runtime, with the versions that rollouts allow.
 func (p *Preview) Request(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	if err := p.owners.Check(kyma); err != nil {
 		return resolve.Request{}, err

@@ -10,8 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TestPreviewUsesTheReportingCondition checks that the preview ignores the report time in the status, which is updated
-// only once a day.
+// The report time in the status is updated only once a day, so the preview must not use it.
 func TestPreviewUsesTheReportingCondition(t *testing.T) {
 	policy := fleet.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"},
 		Spec: fleet.RolloutPolicySpec{Modules: []string{"keda"}, Course: fleet.Course{

@@ -8,54 +8,53 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Reason is the reason why a runtime needs a new bundle. It is empty if the runtime does not need one.
+// Reason is the reason for publishing a new bundle, or empty.
 type Reason string
 
-// The reasons for a new bundle. A metric label and the output of `publish` contain them, so do not rename them.
+// Reasons for a new bundle. They are values of a metric label, so do not rename them.
 const (
-	// ReasonFirst: no bundle was published to the runtime before.
+	// ReasonFirst means that no bundle was published to the runtime before.
 	ReasonFirst Reason = "First"
-	// ReasonRegistryDiffers: the registry does not have the published bundle.
+	// ReasonRegistryDiffers means that the registry does not have the published bundle.
 	ReasonRegistryDiffers Reason = "RegistryDiffers"
-	// ReasonDeleting: the Kyma was deleted, and the bundle removes all modules.
+	// ReasonDeleting means that the Kyma was deleted. The bundle removes all modules.
 	ReasonDeleting Reason = "Deleting"
-	// ReasonRecreated: the last bundle was for a deleted Kyma, and the Kyma exists again.
+	// ReasonRecreated means that the last bundle was for a deleted Kyma, and the Kyma exists again.
 	ReasonRecreated Reason = "Recreated"
-	// ReasonContentChanged: modules, settings, watchers or windows changed.
+	// ReasonContentChanged means that modules, settings, watchers or windows changed.
 	ReasonContentChanged Reason = "ContentChanged"
-	// ReasonCatalogChanged: the runtime sees another catalog.
+	// ReasonCatalogChanged means that the runtime's catalog changed.
 	ReasonCatalogChanged Reason = "CatalogChanged"
-	// ReasonValuesChanged: a value that the runtime's modules use changed.
+	// ReasonValuesChanged means that a value of the runtime's modules changed.
 	ReasonValuesChanged Reason = "ValuesChanged"
-	// ReasonRemovalAdded: the next bundle removes a module that the last bundle did not remove.
+	// ReasonRemovalAdded means that the next bundle removes an additional module.
 	ReasonRemovalAdded Reason = "RemovalAdded"
-	// ReasonRemovalWithdrawn: a module that the last bundle removes is requested again.
+	// ReasonRemovalWithdrawn means that a module that the last bundle removes is requested again.
 	ReasonRemovalWithdrawn Reason = "RemovalWithdrawn"
-	// ReasonRollbackAdded: the next bundle contains a rollback that the last bundle did not contain.
+	// ReasonRollbackAdded means that the next bundle contains an additional rollback.
 	ReasonRollbackAdded Reason = "RollbackAdded"
-	// ReasonSecretsChanged: the sealed Secrets changed.
+	// ReasonSecretsChanged means that the sealed Secrets changed.
 	ReasonSecretsChanged Reason = "SecretsChanged"
-	// ReasonAudienceChanged: the runtime's cluster or key was first reported, changed, or was revoked.
+	// ReasonAudienceChanged means that the runtime's cluster or key changed.
 	ReasonAudienceChanged Reason = "AudienceChanged"
-	// ReasonOwnerChanged: the runtime belongs to a different Kyma than the one in the last bundle.
+	// ReasonOwnerChanged means that the runtime belongs to another Kyma than in the last bundle.
 	ReasonOwnerChanged Reason = "OwnerChanged"
-	// ReasonKymaChanged: the generation of the runtime's Kyma changed or, with autonomy, its spec.
+	// ReasonKymaChanged means that the runtime's Kyma has another generation or spec.
 	ReasonKymaChanged Reason = "KymaChanged"
-	// ReasonCertificateIssued: the agent gets a new certificate.
+	// ReasonCertificateIssued means that the agent gets a new certificate.
 	ReasonCertificateIssued Reason = "CertificateIssued"
-	// ReasonEpochChanged: the root of trust began a new epoch.
+	// ReasonEpochChanged means that the root of trust has a new epoch.
 	ReasonEpochChanged Reason = "EpochChanged"
-	// ReasonRootChanged: the root of trust has a newer version.
+	// ReasonRootChanged means that the root of trust has a newer version.
 	ReasonRootChanged Reason = "RootChanged"
-	// ReasonSequenceBehind: the Kyma's status or the runtime's report contains a higher sequence than the last bundle,
-	// or the runtime reports another bundle with the same sequence.
+	// ReasonSequenceBehind means that the Kyma's status or the runtime's report contains a bundle with a higher
+	// sequence, or another bundle with the same sequence.
 	ReasonSequenceBehind Reason = "SequenceBehind"
-	// ReasonIssuedAhead: a publisher whose clock was ahead issued the last bundle, and agents with correct clocks
-	// refuse it.
+	// ReasonIssuedAhead means that agents refuse the last bundle, because the publisher's clock was ahead.
 	ReasonIssuedAhead Reason = "IssuedAhead"
-	// ReasonValidityTooShort: the last bundle would expire before an operator has carried it to the runtime.
+	// ReasonValidityTooShort means that the last bundle would expire before an operator has carried it to the runtime.
 	ReasonValidityTooShort Reason = "ValidityTooShort"
-	// ReasonRenewalDue: a third of the last bundle's validity has passed.
+	// ReasonRenewalDue means that a third of the last bundle's validity has passed.
 	ReasonRenewalDue Reason = "RenewalDue"
 )
 
@@ -65,7 +64,6 @@ type candidate struct {
 	holds  bool
 }
 
-// contentReason returns the first reason for new content in the bundle.
 func contentReason(last *Published, documents bundle.Documents, next bundle.Predicate, asked []string) Reason {
 	p := last.Predicate
 	return first(
@@ -93,12 +91,11 @@ func contentReason(last *Published, documents bundle.Documents, next bundle.Pred
 	)
 }
 
-// maxAhead is the largest tolerated difference between the clocks of two publishers. The publisher replaces a bundle
-// whose issue time is further in the future. Agents tolerate one day, which must also cover the error of an agent's own
-// clock.
+// maxAhead is the tolerated difference between the clocks of two publishers. The publisher replaces a bundle that was
+// issued further in the future.
 const maxAhead = time.Hour
 
-// statementReason returns the first reason for a new statement about the same content. remembered is the highest used
+// statementReason returns the reason for a new statement about the same content. remembered is the highest used
 // sequence of the epoch. validity is the minimum validity of a bundle.
 func statementReason(last, next bundle.Predicate, remembered int64, validity time.Duration, now time.Time) Reason {
 	life := last.ExpiresAt.Sub(last.IssuedAt)

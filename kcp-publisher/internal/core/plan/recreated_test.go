@@ -12,9 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestRecreatedClusterIsEnrolledAgain covers a runtime whose cluster was recreated. The cluster has another UID and its
-// agent another key. The agent therefore needs a newer token, and creates the Kyma with the last request of the
-// runtime's admin.
+// The recreated cluster has another UID, and its agent has another key and needs a newer token.
 func TestRecreatedClusterIsEnrolledAgain(t *testing.T) {
 	secrets := trust.TokenSecrets{make([]byte, 32)}
 	enroll := func(expires time.Time) trust.Enrollment {

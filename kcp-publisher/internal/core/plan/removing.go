@@ -16,16 +16,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Removing contains the new removals in a runtime's next bundle that the runtime did not request.
+// Removing contains the new removals that the runtime did not request.
 type Removing struct {
 	Runtime string
-	// Modules are the sorted names of the removed modules. An empty name means all modules of a deleted Kyma.
+	// Modules are the removed modules, sorted. An empty name means all modules of a deleted Kyma.
 	Modules []string
 	// Restored is true if the control plane's record is older than the runtime's state, for example after a restore
 	// from a backup.
 	Restored bool
-	// Changing is true while the catalog is partially changed. Until the change is complete, the publisher only decides
-	// about removals of deleted Kymas.
+	// Changing is true while the catalog is partially changed. The publisher then only decides about deleted Kymas.
 	Changing bool
 }
 
@@ -50,8 +49,7 @@ func (a Adopted) Removing(next bundle.Predicate, r Runtime) Removing {
 	return found
 }
 
-// restored reports whether the control plane's record is older than the registry or the runtime's report. It is always
-// false after the last bundle of a deleted Kyma, because that bundle removes all modules.
+// restored reports whether the control plane's record is older than the registry or the runtime's report.
 func (a Adopted) restored(r Runtime) bool {
 	if r.Remembered == nil || a.Last != nil && a.Last.Predicate.Deleting {
 		return false
@@ -67,9 +65,8 @@ func (a Adopted) restored(r Runtime) bool {
 	return r.ObservedEpoch > newest.Epoch || r.ObservedEpoch == newest.Epoch && r.ObservedSequence > newest.Sequence
 }
 
-// requestsRemoval reports whether the runtime itself requests the removal of a module: its own request no longer
-// contains the module, and the module was not mandatory. After a restore, it returns false for a module that the last
-// bundle does not contain, because that module could have been mandatory.
+// requestsRemoval reports whether the runtime's own request omits the module. After a restore, a module that the last
+// bundle does not contain could have been mandatory, so the result is false.
 func (r Runtime) requestsRemoval(module string, last *Published, restored bool) bool {
 	if r.Request == nil || slices.Contains(r.Mandatory, module) || asksFor(*r.Request, module) {
 		return false
@@ -89,8 +86,7 @@ func asksFor(spec v1beta2.KymaSpec, module string) bool {
 	return slices.ContainsFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == module })
 }
 
-// ownRequest returns the last reported spec of the runtime's own Kyma. It returns nil if the runtime has not reported
-// one, or if the spec of the control plane's Kyma applies instead.
+// ownRequest returns the last reported spec of the Kyma in the runtime, or nil if it does not apply.
 func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
 	if s := kyma.Status.Runtime; s != nil && s.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		return &s.Requested.Spec
@@ -98,8 +94,7 @@ func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
 	return nil
 }
 
-// inUse reports whether a removal can affect a Kyma's runtime. A runtime that never enrolled or reported has no
-// modules.
+// A runtime that never enrolled or reported has no modules to remove.
 func inUse(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	if s == nil {
@@ -109,14 +104,12 @@ func inUse(kyma *v1beta2.Kyma) bool {
 	return s.Key != nil || s.Observed != nil || carried && s.Published != nil
 }
 
-// receivesRemovals reports whether the publisher publishes removals to a Kyma's runtime.
 func receivesRemovals(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	return s != nil && s.Published != nil && inUse(kyma) && !Skipped(kyma)
 }
 
-// CountExposed returns the number of runtimes from which modules can be removed or were removed recently. The limit of
-// a fleet's removals is a percentage of these runtimes.
+// CountExposed returns the number of runtimes from which modules can be removed or were removed recently.
 func CountExposed(kymas []v1beta2.Kyma, recent []removal.Removal) int {
 	exposed := map[string]bool{}
 	for i := range kymas {
@@ -132,9 +125,8 @@ func CountExposed(kymas []v1beta2.Kyma, recent []removal.Removal) int {
 	return len(exposed)
 }
 
-// PendingRemovals returns the new removals in a Kyma's next bundle that the runtime did not request. It uses only the
-// Kyma's status and the catalog, not the registry or a report. With a nil catalog, it returns only the removals of a
-// deleted Kyma.
+// PendingRemovals returns the new removals in a Kyma's next bundle that the runtime did not request, from the Kyma's
+// status and the catalog. A nil catalog returns only the removals of a deleted Kyma.
 func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	s := kyma.Status.Runtime
 	if !receivesRemovals(kyma) {
@@ -162,7 +154,7 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 		switch own := ownRequest(kyma); {
 		case slices.Contains(kept, module), slices.Contains(s.Published.Removals, module):
 		case own != nil && !asksFor(*own, module) && !slices.Contains(s.Published.Mandatory, module):
-			// Skip a module whose removal the runtime's own Kyma requests: it needs no approval.
+			// A removal that the runtime's own Kyma requests needs no approval.
 		default:
 			pending = append(pending, module)
 		}
@@ -170,7 +162,7 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	return pending
 }
 
-// DecisionOn returns the last decision about the removal of a module from a Kyma, or nil if no decision was recorded.
+// DecisionOn returns the last decision about the removal of a module from a Kyma, or nil.
 func DecisionOn(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemoval {
 	if s := kyma.Status.Runtime; s != nil {
 		for i := range s.Removals {
@@ -182,20 +174,19 @@ func DecisionOn(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemoval {
 	return nil
 }
 
-// Approval returns the text with which AnnotationApprovedRemovals approves a removal that waits for approval.
+// Approval returns the text in AnnotationApprovedRemovals that approves a waiting removal.
 func Approval(held v1beta2.ModuleRemoval) string {
 	return held.Module + "@" + held.Time.UTC().Format(time.RFC3339)
 }
 
-// IsApproved reports whether an operator approved a removal that waits for approval.
+// IsApproved reports whether an operator approved a waiting removal.
 func IsApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 	approved := strings.Split(kyma.Annotations[v1beta2.AnnotationApprovedRemovals], ",")
 	return slices.Contains(approved, Approval(held))
 }
 
-// PendingOf returns the pending removals of a Kyma's modules with their earlier decisions. compared is the last time at
-// which the newest Git commit was completely applied, or zero if no Git repository is configured. A removal that was
-// allowed or approved remains approved until a bundle publishes it.
+// PendingOf returns the pending removals of a Kyma's modules with earlier decisions. compared is the last time at which
+// the newest Git commit was completely applied, or zero.
 func PendingOf(kyma *v1beta2.Kyma, modules []string, restored bool, compared time.Time) (all []removal.Pending) {
 	for _, module := range modules {
 		p := removal.Pending{Removal: removal.Removal{Runtime: RuntimeID(kyma), Module: module}, Restored: restored}
@@ -214,9 +205,8 @@ func PendingOf(kyma *v1beta2.Kyma, modules []string, restored bool, compared tim
 	return all
 }
 
-// IsApprovedByCommit reports whether a Git commit approves a removal. approved is the time of that approval, or zero if
-// the commit contains no approval. An approval is valid for one removal: it ends when a bundle publishes the removal,
-// and at the latest after removal.MaxWindow.
+// IsApprovedByCommit reports whether a Git commit approves a removal. approved is the time of that approval, or zero.
+// An approval is valid for one removal and at most for removal.MaxWindow.
 func IsApprovedByCommit(kyma *v1beta2.Kyma, module string, approved, now time.Time) bool {
 	if approved.IsZero() || now.Sub(approved) >= removal.MaxWindow {
 		return false
@@ -239,10 +229,10 @@ func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (all []removal.Removal)
 
 // Verdict is the decision about the removals in one runtime's next bundle.
 type Verdict struct {
-	// Held contains each module that the next bundle keeps although its removal is pending, with the reason. The reason
-	// is empty until the publisher has decided about the removal and recorded the decision.
+	// Held contains the modules whose removal must wait, with the reason. The reason is empty until the decision is
+	// recorded.
 	Held map[string]removal.Reason
-	// Allowed and Approved are the modules with a new decision, which must be recorded before a bundle removes them.
+	// Allowed and Approved are the modules with a new decision, which must be recorded before the removal.
 	Allowed, Approved []string
 	// Going are the modules that the next bundle removes.
 	Going []string
@@ -258,7 +248,7 @@ func (v *Verdict) Add(other Verdict) {
 	v.Going = append(v.Going, other.Going...)
 }
 
-// Settling reports whether any removal is not decided yet. The publisher then reconciles the Kyma again soon.
+// Settling reports whether a removal is not decided yet.
 func (v Verdict) Settling() bool {
 	for _, reason := range v.Held {
 		if reason == "" {
@@ -268,7 +258,7 @@ func (v Verdict) Settling() bool {
 	return false
 }
 
-// Waiting returns the modules whose removal waits for an approval, sorted.
+// Waiting returns the modules whose removal requires an approval, sorted.
 func (v Verdict) Waiting() (modules []string) {
 	for module, reason := range v.Held {
 		if reason != "" {
@@ -279,12 +269,10 @@ func (v Verdict) Waiting() (modules []string) {
 	return modules
 }
 
-// maxRecentRemovals limits the recorded decisions about removals of one Kyma that are no longer pending. The limits of
-// removals count runtimes, so fewer decisions about one runtime change nothing.
+// maxRecentRemovals limits the recorded decisions about past removals of one Kyma.
 const maxRecentRemovals = 200
 
-// dropOldest drops the oldest decisions about removals that are no longer pending. A runtime that invents modules could
-// otherwise add decisions without limit.
+// A runtime that invents modules could otherwise add decisions without limit.
 func dropOldest(decided map[string]v1beta2.ModuleRemoval, v Verdict) {
 	var past []v1beta2.ModuleRemoval
 	for module, d := range decided {
@@ -303,9 +291,8 @@ func dropOldest(decided map[string]v1beta2.ModuleRemoval, v Verdict) {
 	}
 }
 
-// DecidedRemovals returns the decisions about removals for the Kyma's status. It merges the verdict about all pending
-// removals into before, the decisions in the current status. It drops decisions about removals that are no longer
-// pending, except removals that a bundle published recently.
+// DecidedRemovals adds the verdict about all pending removals to before, the decisions in the Kyma's status. It drops
+// old decisions.
 func DecidedRemovals(
 	before []v1beta2.ModuleRemoval, v Verdict, published *Published, now time.Time,
 ) []v1beta2.ModuleRemoval {
@@ -318,7 +305,7 @@ func DecidedRemovals(
 		}
 	}
 	add := func(module string, decision v1beta2.RemovalDecision, reason removal.Reason) {
-		// Round up to full seconds. A rounded-down time could be before the start of an earlier comparison with Git.
+		// A rounded-down time could be before the start of an earlier comparison with Git.
 		at := metav1.NewTime(now.UTC().Add(time.Second - 1).Truncate(time.Second))
 		for _, earlier := range before {
 			if earlier.Module == module && earlier.Decision == decision && !earlier.Published {
@@ -347,7 +334,7 @@ func DecidedRemovals(
 	})
 }
 
-// removes reports whether a bundle removes a module, or all modules for the empty name.
+// An empty name means all modules.
 func (p *Published) removes(module string) bool {
 	if p == nil {
 		return false

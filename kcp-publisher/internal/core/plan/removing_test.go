@@ -180,7 +180,6 @@ func TestDecisionsAboutRemovalsAreRecordedWithinTheWindow(t *testing.T) {
 	}
 }
 
-// enrolledKyma returns the Kyma of a runtime that has the given modules.
 func enrolledKyma(name string, modules ...string) v1beta2.Kyma {
 	kyma := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	published := &v1beta2.PublishedBundle{Versions: map[string]string{}}
@@ -221,8 +220,7 @@ func TestOnlyRuntimesWithModulesRaiseTheLimitOfRemovals(t *testing.T) {
 	}
 }
 
-// TestKymasWithoutRuntimesDoNotAllowRemovals declares many Kymas next to a fleet that loses a module. Without the
-// fleet's limit of 10 %, all its runtimes would lose the module.
+// Many Kymas without a runtime must not raise the limit of 10 % of the fleet.
 func TestKymasWithoutRuntimesDoNotAllowRemovals(t *testing.T) {
 	var kymas []v1beta2.Kyma
 	var pending []removal.Pending

@@ -7,9 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Renewal returns the last bundle's statement with a later expiry, and whether the bundle is due for renewal. The
-// content stays the same, so a renewal can be published even while the control plane is partially changed. The last
-// bundle of a deleted Kyma is not renewed.
+// Renewal returns the last bundle's statement with a later expiry, and reports whether the renewal is due. The content
+// stays the same. The last bundle of a deleted Kyma is not renewed.
 func Renewal(
 	adopted Adopted, r Runtime, root trust.Root, validity time.Duration, now time.Time,
 ) (next bundle.Predicate, needed bool) {

@@ -12,9 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Reporter returns the rules for accepting reports of a Kyma's runtime. Reports must be signed with the enrolled key,
-// or with a key that has an unused enrollment token or a certificate of the fleet for this Kyma. Only this function
-// decides which keys are accepted.
+// Reporter returns the rules for accepting reports of a Kyma's runtime. A report must be signed with the enrolled key,
+// or with a key that has an unused enrollment token or a certificate for this Kyma.
 func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time) bundle.Reporter {
 	runtime := RuntimeID(kyma)
 	reporter := bundle.Reporter{
@@ -58,9 +57,8 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 var errUsedToken = errors.New("the token was used before, or expires before a used token: run `kcp-publisher enroll` " +
 	"again, with a longer --token-validity if necessary")
 
-// certifies returns an error if a certificate was issued for another Kyma. It compares names, because UIDs differ in a
-// rebuilt control plane. A certificate of a publisher before version 0.1.0 does not identify a Kyma. It is valid for
-// the Kyma whose metadata.name is the runtime ID, and not for a Kyma with this runtime ID in a label.
+// certifies returns an error if a certificate was issued for another Kyma. It ignores UIDs, which differ in a rebuilt
+// control plane. A certificate from before version 0.1.0 is valid for the Kyma whose name is the runtime ID.
 func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	own := Identity(kyma)
 	switch {
@@ -78,9 +76,8 @@ func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	)
 }
 
-// Challenger returns the rules for a report that assigns a runtime to a Kyma that does not own it. The report must
-// contain an enrollment token for this Kyma that expires after the tokens of all other Kymas with the same runtime ID:
-// the operator's latest token decides.
+// Challenger returns the rules for a report that assigns a runtime to a Kyma. The report must have an enrollment token
+// for this Kyma that expires after the tokens of all other Kymas with the runtime ID.
 func (r Rules) Challenger(
 	kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time,
 ) bundle.Reporter {

@@ -14,9 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Request returns the request of a Kyma's runtime: the Kyma's modules, and the modules that the runtime still has
-// according to its newest report. report is nil if no report was received. An error means that the Kyma's annotations
-// are invalid, so no bundle can be published.
+// Request returns the request of a Kyma's runtime: the requested modules, and the modules that the runtime still has.
+// report is the newest report or nil. An error means that the Kyma's annotations are invalid.
 func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
 	request, err := asked(kyma)
 	request.Settings, request.Watchers, request.Carried = r.Settings, r.Watchers, r.carried(kyma)
@@ -54,7 +53,6 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	return request, takeOver(&request, kyma)
 }
 
-// takeOver adds the state of a takeover from lifecycle-manager to a request.
 func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	asked, err := phase.Ask(kyma)
 	request.Takeover, request.Inherited, request.RequestUnknown = asked.Phase, asked.Inherited, asked.Unheard
@@ -64,7 +62,6 @@ func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	return err
 }
 
-// carried returns the Kyma's labels that are copied to the runtime's Kyma because KymaLabels lists them, or nil.
 func (r Rules) carried(kyma *v1beta2.Kyma) map[string]string {
 	var labels map[string]string
 	for _, key := range r.KymaLabels {
@@ -80,7 +77,6 @@ func (r Rules) carried(kyma *v1beta2.Kyma) map[string]string {
 	return labels
 }
 
-// autonomy returns the autonomy level from the Kyma's annotation, or the default in Settings.
 func (r Rules) autonomy(kyma *v1beta2.Kyma) string {
 	if own, is := kyma.Annotations[v1beta2.AnnotationAutonomy]; is {
 		return own
@@ -88,7 +84,6 @@ func (r Rules) autonomy(kyma *v1beta2.Kyma) string {
 	return r.Settings.Autonomy
 }
 
-// details returns the additional details that an operator requests in a runtime's reports.
 func details(kyma *v1beta2.Kyma) ([]bundle.Detail, error) {
 	var all []bundle.Detail
 	for name := range strings.FieldsFuncSeq(kyma.Annotations[v1beta2.AnnotationReportDetails],
@@ -104,7 +99,6 @@ func details(kyma *v1beta2.Kyma) ([]bundle.Detail, error) {
 	return slices.Compact(all), nil
 }
 
-// checkRun returns the check run that an operator requests, or nil.
 func checkRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
 	run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])
 	if err != nil {
@@ -113,10 +107,9 @@ func checkRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
 	return run, nil
 }
 
-// grantedVersions returns the versions of a runtime, by module: the recorded versions, and the reported versions of
-// modules without a record. A newer reported version overrides the record if the runtime reports a newer bundle or
-// refuses the recorded bundle as a downgrade. The record is outdated then, because the publisher crashed before it
-// recorded a push. A newer reported version also overrides the record for a module that the runtime chose by itself.
+// grantedVersions returns the versions of a runtime by module: the recorded versions, and the reported versions of
+// modules without a record. A newer reported version takes precedence if the record is outdated or the runtime chose
+// the version.
 func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := map[string]string{}
 	var published *v1beta2.PublishedBundle
@@ -129,8 +122,7 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 	}
 	believed := published != nil && (hasNewer(report, published) || refusesDowngrade(report, published))
 	for _, m := range report.Modules {
-		// An agent refuses a version that is older than the one in its Manifest, even if that version failed and an
-		// older one still runs. m.Wanted is the version in the Manifest.
+		// An agent refuses a version that is older than the version in its Manifest, even if that version failed.
 		has := cmp.Or(m.Wanted, m.Version)
 		known, ok := versions[m.Name]
 		if has != "" && (!ok || (believed || slices.Contains(report.Decided, m.Name)) && bundle.Older(known, has)) {
@@ -140,8 +132,8 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 	return versions
 }
 
-// running returns, by module, the older versions that a runtime still runs because the versions of the published bundle
-// failed. It returns nil if the report is about another bundle, because that report may be outdated.
+// running returns, by module, the older versions that still run because the published versions failed. It returns nil
+// if the report is about another bundle.
 func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	if status == nil || status.Published == nil || report == nil || report.Observed == nil ||
 		report.Observed.Digest.String() != status.Published.Digest {
@@ -157,20 +149,20 @@ func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[s
 	return versions
 }
 
-// hasNewer reports whether a runtime reports a newer bundle than the recorded bundle.
+// hasNewer reports whether the runtime reports a newer bundle than the recorded one.
 func hasNewer(report *bundle.AcceptedReport, published *v1beta2.PublishedBundle) bool {
 	o := report.Observed
 	return o != nil && (o.Epoch > published.Epoch || o.Epoch == published.Epoch && o.Sequence > published.Sequence)
 }
 
-// refusesDowngrade reports whether a runtime refused the recorded bundle because it has newer versions.
+// refusesDowngrade reports whether the runtime refused the recorded bundle because it has newer versions.
 func refusesDowngrade(report *bundle.AcceptedReport, published *v1beta2.PublishedBundle) bool {
 	return slices.ContainsFunc(report.Refused, func(r bundle.RefusedBundle) bool {
 		return r.Reason == refusal.Downgrade && r.Digest.String() == published.Digest
 	})
 }
 
-// floors returns the lowest allowed versions of requested and published modules.
+// floors returns the minimum versions of requested and published modules.
 func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := grantedVersions(status, report)
 	maps.DeleteFunc(versions, func(name, _ string) bool {
@@ -185,15 +177,14 @@ func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundl
 	return versions
 }
 
-// asked returns a request with the modules that the runtime or its Kyma requests. An error means that the Kyma's
-// annotations are invalid.
+// An error means that the Kyma's annotations are invalid.
 func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request := resolve.Request{Labels: kyma.Labels, Deleting: !kyma.DeletionTimestamp.IsZero()}
 	request.ControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
 	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		request.Asked = r.Requested.Spec
-		// If the runtime's own Kyma was deleted, the agent creates it again with the last request of the runtime's
+		// If the runtime's own Kyma was deleted, the agent creates it again from the last request of the runtime's
 		// admin.
 		request.Seed, request.NoModuleCopy = r.Requested.Spec, false
 		return request, nil
@@ -203,7 +194,7 @@ func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	return request, reason.With(reason.PinsInvalid, err)
 }
 
-// leaving returns the modules that a runtime still has but no longer requests.
+// leaving returns the installed modules that are not requested anymore.
 func leaving(asked v1beta2.KymaSpec, report *bundle.AcceptedReport) (all []v1beta2.Module) {
 	if report == nil {
 		return nil

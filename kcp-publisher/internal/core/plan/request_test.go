@@ -17,7 +17,6 @@ import (
 
 const image = "registry.example/skr-agent@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-// set returns a function that sets a label or annotation of a Kyma.
 func set(into func(*v1beta2.Kyma) *map[string]string, key, value string) func(*v1beta2.Kyma) {
 	return func(k *v1beta2.Kyma) { *into(k) = map[string]string{key: value} }
 }

@@ -5,11 +5,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxRequestBytes limits the annotation value in the status, as the CRD does.
+// The CRD has the same limit.
 const maxRequestBytes = 64
 
-// Requested returns the annotation value that requests a reconcile of a Kyma. It is empty if no reconcile was requested
-// or the request was handled.
+// Requested returns the annotation value that requests a reconcile, or "" if the request was handled.
 func Requested(kyma *v1beta2.Kyma) string {
 	value := bundle.Bounded(kyma.Annotations[v1beta2.AnnotationReconcileRequested], maxRequestBytes)
 	if value == kyma.Status.LastHandledReconcileAt {

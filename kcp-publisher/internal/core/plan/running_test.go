@@ -61,9 +61,8 @@ func TestRunningVersionIsKnownAfterFailedUpgrade(t *testing.T) {
 	}
 }
 
-// TestRefusedManifestSetsTheMinimumVersion covers a runtime that chose 2.0.0 from an offer while it was offline. Its
-// API server refuses 2.0.0, so 1.0.0 still runs. Its agent refuses every bundle with an older version than 2.0.0, until
-// it has applied a bundle with 2.0.0. After that, the runtime can return to 1.0.0.
+// The runtime chose 2.0.0 while it was offline, but 2.0.0 failed and 1.0.0 still runs. Its agent refuses every older
+// version until it has applied a bundle with 2.0.0.
 func TestRefusedManifestSetsTheMinimumVersion(t *testing.T) {
 	status := &v1beta2.RuntimeStatus{
 		Published: &v1beta2.PublishedBundle{

@@ -19,27 +19,25 @@ type Runtime struct {
 	ID string
 	// Audience is the recipient of the bundle.
 	Audience bundle.Audience
-	// Key is the runtime's enrolled key, or nil before enrollment. Requests is true if the runtime requests a
-	// certificate for that key.
+	// Key is the runtime's enrolled key, or nil. Requests is true if the runtime requests a certificate for that key.
 	Key      crypto.PublicKey
 	Requests bool
-	// Certificate is the certificate in the next bundle. Empty means no certificate.
+	// Certificate is the certificate in the next bundle, or empty.
 	Certificate string
-	// KymaGeneration is the generation of the runtime's own Kyma, or 0 before the first request from the runtime.
+	// KymaGeneration is the generation of the Kyma in the runtime, or 0 if unknown.
 	KymaGeneration int64
-	// KymaSpec is the digest of the request in the runtime's own Kyma. It is empty if the runtime has no autonomy.
+	// KymaSpec is the digest of the request of the Kyma in the runtime, or empty without autonomy.
 	KymaSpec digest.Digest
-	// Deleting is true if the Kyma is deleted in the control plane. The next bundle is then the Kyma's last bundle.
+	// Deleting is true if the Kyma was deleted. The next bundle is then its last.
 	Deleting bool
-	// Validity is the minimum validity of the runtime's bundles, which must cover the time to carry them by hand. 0
-	// means no minimum.
+	// Validity is the minimum validity of the runtime's bundles, or 0.
 	Validity time.Duration
 	// Kyma is the runtime's Kyma in the control plane or in a file. Former are the former owners of the runtime.
 	// Assigned is true if an operator assigned the runtime to this Kyma.
 	Kyma     trust.Kyma
 	Former   []trust.Kyma
 	Assigned bool
-	// Remembered is the record of the last published bundle, or nil if no record exists.
+	// Remembered is the last published bundle in the status, or nil.
 	Remembered *Memory
 	// Installed are the modules in the runtime's last report. Observed is the digest of the bundle that the report
 	// lists as applied.
@@ -47,45 +45,39 @@ type Runtime struct {
 	Observed  digest.Digest
 	// ObservedEpoch and ObservedSequence are the reported epoch and sequence of the observed bundle.
 	ObservedEpoch, ObservedSequence int64
-	// LeavesModulesOut is true if the report omits modules, so a module that is not in Installed can still exist.
+	// LeavesModulesOut is true if the report omits modules.
 	LeavesModulesOut bool
-	// AgentRollbackFrom are the digests of the agent images from which the runtime's agent may return to an older
-	// image.
+	// AgentRollbackFrom are the digests of the agent images from which the runtime's agent may roll back.
 	AgentRollbackFrom []string
-	// Source is the control plane's current commit, or nil if unknown. Bundles contain the commit, but a new commit
-	// alone does not cause a new bundle.
+	// Source is the current Git commit, or nil. A new commit alone does not cause a new bundle.
 	Source *bundle.Source
-	// Secrets are the Secrets for the runtime, or nil if the next bundle must not change them.
+	// Secrets are the Secrets for the runtime, or nil to leave them unchanged.
 	Secrets *Secrets
 	// Sealed are the sealed Secrets of the next bundle.
 	Sealed *bundle.Sealed
-	// Request is the spec of the runtime's own Kyma, or nil if the spec of the control plane's Kyma applies. A module
-	// that is missing from Request can be removed.
+	// Request is the spec of the Kyma in the runtime, or nil if the control plane's spec applies.
 	Request *v1beta2.KymaSpec
 	// Mandatory are the mandatory modules in the last bundle.
 	Mandatory []string
-	// Changing is true while the control plane is partially changed. It is a copy of Rules.Changing.
+	// Changing is a copy of Rules.Changing.
 	Changing bool
-	// InUse is true if a removal can affect the runtime: it has enrolled or reported, or its bundles are carried by
-	// hand.
+	// InUse is true if the runtime can have modules.
 	InUse bool
 }
 
 // Secrets contains the control plane's Secrets for one runtime.
 type Secrets struct {
-	// Recipient is the public key for which Secrets are encrypted. It is empty until the runtime has reported a key.
+	// Recipient is the runtime's public key for Secrets, or empty.
 	Recipient string
-	// All are the Secrets of the control plane for the runtime.
+	// All are the Secrets for the runtime.
 	All []bundle.RuntimeSecret
 	// Known are the names of all Secrets that the runtime can have.
 	Known []string
-	// Partial is true if All does not contain all Secrets, because some could not be read. The runtime keeps the
-	// Secrets that are missing from All.
+	// Partial is true if some Secrets could not be read. The runtime keeps its other Secrets.
 	Partial bool
 }
 
-// Runtime returns the known state of a Kyma's runtime. Its sources are the Kyma's annotations and status, and the
-// newest report, which can be nil.
+// Runtime returns the known state of a Kyma's runtime. report is the newest report or nil.
 func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtime {
 	id := RuntimeID(kyma)
 	next := Runtime{
@@ -94,7 +86,7 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 		Remembered: &Memory{}, Changing: r.Changing, AgentRollbackFrom: r.agentRollbackFrom(kyma),
 	}
 	if silence, carried, err := r.Allowed(kyma); carried && err == nil {
-		next.Validity = silence // a bundle that is carried by hand must still be valid when it arrives
+		next.Validity = silence // a bundle must still be valid after an operator has carried it to the runtime
 	}
 	next.InUse = inUse(kyma)
 	if status := kyma.Status.Runtime; status != nil {
@@ -111,7 +103,6 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 	return next
 }
 
-// remember adds the state that is recorded in the Kyma's status.
 func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	status := kyma.Status.Runtime
 	if p := status.Published; p != nil {
@@ -138,8 +129,7 @@ func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	}
 }
 
-// recordReport adds the state from the runtime's report. Installed and Observed must come from the same report, because
-// they are used together to confirm removals.
+// Installed and Observed must come from the same report to confirm removals.
 func (r *Runtime) recordReport(report *bundle.AcceptedReport) {
 	if r.Key != nil && report.CertificateRequest != "" {
 		r.Requests = provesKey(report.CertificateRequest, r.Audience.KeyThumbprint)
@@ -153,7 +143,6 @@ func (r *Runtime) recordReport(report *bundle.AcceptedReport) {
 	}
 }
 
-// granted returns the recorded versions of the runtime.
 func (r Runtime) granted() map[string]string {
 	if r.Remembered == nil {
 		return nil
@@ -161,8 +150,8 @@ func (r Runtime) granted() map[string]string {
 	return r.Remembered.Versions
 }
 
-// used returns the highest recorded or reported sequence of the root's epoch. A reported sequence that is too far in
-// the future is ignored. A new epoch starts again at 0, even after sequences in the far future.
+// used returns the highest recorded or reported sequence of the root's epoch. It ignores reported sequences far in the
+// future.
 func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
 	if m := r.Remembered; m != nil && m.Epoch == root.Epoch {
 		newest = m.Sequence
@@ -173,14 +162,11 @@ func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
 	return newest
 }
 
-// equivocates reports whether the runtime has accepted a different bundle with the sequence of the last bundle. That
-// happens if the publisher crashed before it recorded a push.
 func (r Runtime) equivocates(last *Published) bool {
 	p := last.Predicate
 	return r.ObservedEpoch == p.Epoch && r.ObservedSequence == p.Sequence && r.Observed != last.Digest
 }
 
-// provesKey reports whether a certificate request proves the possession of the runtime's key.
 func provesKey(request, thumbprint string) bool {
 	key, err := trust.Requested(request)
 	if err != nil {

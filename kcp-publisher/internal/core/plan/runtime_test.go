@@ -60,7 +60,7 @@ func TestReportsOfInventedModulesAddABoundedNumberOfRemovals(t *testing.T) {
 	}
 }
 
-// TestRevokedKeyIsNotUsed checks that the publisher encrypts no Secrets for a revoked key.
+// The publisher must not encrypt Secrets for a revoked key.
 func TestRevokedKeyIsNotUsed(t *testing.T) {
 	file, err := trust.GenerateKey()
 	if err != nil {

@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	// carriedSilence is the default allowed silence of a runtime whose reports are carried by hand.
+	// carriedSilence is the default allowed silence of a runtime whose reports an operator carries.
 	carriedSilence = 90 * 24 * time.Hour
-	// maxCarriedSilence limits the allowed silence of a runtime whose reports are carried by hand. Its bundles are
-	// valid for the allowed silence, so an attacker could withhold a newer bundle for that time.
+	// maxCarriedSilence also limits the validity of carried bundles. An attacker could withhold a newer bundle for that
+	// time.
 	maxCarriedSilence = 366 * 24 * time.Hour
 )
 
-// MaxUnrecorded is the longest time between two recorded reports of a reporting runtime, because an unchanged report is
-// recorded once a day.
+// MaxUnrecorded is the longest time between two recorded reports of a reporting runtime.
 const MaxUnrecorded = 24 * time.Hour
 
 // Received is a report that a publisher accepted.
@@ -30,13 +29,10 @@ type Received struct {
 	Recorded bool
 }
 
-// LastReport returns the time of the last report of a Kyma's runtime: the report in the status, or the newer received
-// report if it is not nil. since is the start of a publisher that has not polled for the report yet: until then,
-// another publisher may have received a report without recording it. since is zero after the first poll.
+// LastReport returns the time of the last report of a Kyma's runtime. received is a report that is newer than the
+// status, or nil. since is the start of a publisher that has not read the report yet, or zero.
 //
-// Until the Kyma's status contains the result of the received report, the result's field At still contains the time of
-// the previous report. The time of the received report is then in the field Possible. If the latest report was refused
-// according to the status, the received report is ignored, because it may never be recorded.
+// The time of an unrecorded report is only in the field Possible, until the status contains its result.
 func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence.LastReport {
 	last := silence.LastReport{At: LastReportTime(kyma)}
 	if !since.IsZero() {
@@ -64,12 +60,12 @@ func RefusedReport(kyma *v1beta2.Kyma) bool {
 	return reporting != nil && reporting.Reason == v1beta2.ReasonReportRefused
 }
 
-// LatestUnrecorded returns the latest time at which another publisher can have received a report without recording it,
-// or zero. began is the start time of this publisher, which has not polled for the report yet.
+// LatestUnrecorded returns the latest time at which another publisher can have received an unrecorded report, or zero.
+// began is the start of this publisher.
 func LatestUnrecorded(kyma *v1beta2.Kyma, began time.Time) time.Time {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil || r.Observed.Heard == nil || carried(kyma) {
-		return time.Time{} // nothing was reported yet, or each report is carried by hand and recorded at once
+		return time.Time{} // no report yet, or an operator carries the reports
 	}
 	if last := r.Observed.Heard.Add(MaxUnrecorded); last.Before(began) {
 		return last
@@ -77,8 +73,8 @@ func LatestUnrecorded(kyma *v1beta2.Kyma, began time.Time) time.Time {
 	return began
 }
 
-// LastReportTime returns the arrival time of the last report by the control plane's clock, or zero if no report was
-// received. For a report that is carried by hand, it returns the report's creation time if that is earlier.
+// LastReportTime returns the arrival time of the last report, or zero. For a carried report, it returns the creation
+// time if that is earlier.
 func LastReportTime(kyma *v1beta2.Kyma) time.Time {
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
 		return LastReportTimeIn(kyma, *r.Observed)
@@ -86,21 +82,20 @@ func LastReportTime(kyma *v1beta2.Kyma) time.Time {
 	return time.Time{}
 }
 
-// Reports reports whether a runtime is reporting, according to its Kyma's Reporting condition. The report time in the
-// status is not precise enough, because it is recorded only once a day. It returns false if the reports are carried by
-// hand.
+// Reports reports whether a runtime is reporting, according to its Kyma's condition Reporting. It returns false for
+// carried reports.
 func Reports(kyma *v1beta2.Kyma) bool {
 	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
 	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried
 }
 
-// LastReportTimeIn returns the result of LastReportTime for a report that is not yet in the Kyma's status.
+// LastReportTimeIn returns the result of LastReportTime for a report that is not in the Kyma's status yet.
 func LastReportTimeIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.Time {
 	return LastReportTimeOf(observed, carried(kyma))
 }
 
-// LastReportTimeOf returns the same time as LastReportTime, but its input is the recorded report instead of the Kyma.
-// carried is true if the runtime's reports are carried by hand.
+// LastReportTimeOf returns the result of LastReportTime for a recorded report. carried is true if an operator carries
+// the reports.
 func LastReportTimeOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
 	if observed.Heard == nil || carried && observed.Time.Before(observed.Heard) {
 		return observed.Time.Time // older publishers did not record the arrival time
@@ -113,8 +108,8 @@ func carried(kyma *v1beta2.Kyma) bool {
 	return carried && err == nil
 }
 
-// Allowed returns the allowed silence of a Kyma's runtime, and whether its bundles and reports are carried by hand. For
-// an invalid duration, it returns the default and an error.
+// Allowed returns the allowed silence of a Kyma's runtime. carried is true if an operator carries its bundles and
+// reports. For an invalid duration, it returns the default and an error.
 func (r Rules) Allowed(kyma *v1beta2.Kyma) (silence time.Duration, carried bool, err error) {
 	annotation := kyma.Annotations[v1beta2.AnnotationCarried]
 	switch annotation {

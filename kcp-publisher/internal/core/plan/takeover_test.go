@@ -13,7 +13,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// takenOver returns a Kyma in a takeover. Its runtime requests keda, which lifecycle-manager has installed.
 func takenOver(changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 	kyma := kymaOf("one")
 	kyma.Labels = map[string]string{
@@ -130,8 +129,7 @@ func TestSkipLabelIsIgnoredDuringATakeover(t *testing.T) {
 	}
 }
 
-// TestTakeoverLabelRemovesNothing covers a Kyma that gets the takeover label again after a finished takeover. The label
-// must not remove the modules that the publisher has published.
+// The takeover label after a finished takeover must not remove modules.
 func TestTakeoverLabelRemovesNothing(t *testing.T) {
 	last := &Published{
 		Predicate: bundle.Predicate{Epoch: 1, Sequence: 1},

@@ -10,8 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
 )
 
-// values returns the named values in the annotation of a Kyma in the control plane. A runtime's own Kyma cannot define
-// values.
+// values returns the named values in the annotation of a Kyma in the control plane.
 func values(kyma *v1beta2.Kyma) (bundle.Values, error) {
 	found, err := bundle.ParseValues(kyma.Annotations[v1beta2.AnnotationValues])
 	if err != nil {
@@ -28,7 +27,7 @@ func values(kyma *v1beta2.Kyma) (bundle.Values, error) {
 	return found, nil
 }
 
-// withValues returns the changes plus the modules whose values differ between two bundles.
+// withValues adds the modules whose values differ between two bundles.
 func (c *Changes) withValues(before, after Published) *Changes {
 	if c == nil || maps.Equal(before.Predicate.Values, after.Predicate.Values) {
 		return c
@@ -45,7 +44,7 @@ func (c *Changes) withValues(before, after Published) *Changes {
 }
 
 // Since returns the changes from an earlier bundle to p. states are the changes between the desired states of these
-// bundles, without the changed values.
+// bundles.
 func (p Published) Since(before Published, states *Changes) *Changes {
 	return states.withValues(before, p)
 }

@@ -10,18 +10,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// View contains the inputs for resolving Kymas: a catalog, and the rollout gates that were computed with that catalog.
-// A View is immutable.
+// View contains the catalog and the rollout gates for resolving Kymas. It is immutable.
 type View struct {
 	Catalog *catalog.Snapshot
 	Gates   rollout.Gates
-	// Awaited are the IDs of the runtimes for which a rollout waits. Their bundles and reports have priority.
+	// Awaited are the IDs of the runtimes whose report a rollout awaits.
 	Awaited map[string]bool
-	// State identifies the inputs of the view if another process plans the rollouts. Otherwise, it is empty.
+	// State identifies the inputs of the view if another process plans the rollouts, or is empty.
 	State string
 }
 
-// Same reports whether two views resolve all Kymas to equal results and with equal priority.
+// Same reports whether two views resolve all Kymas equally.
 func (v *View) Same(other *View) bool {
 	if v == nil || other == nil {
 		return v == other
@@ -30,11 +29,10 @@ func (v *View) Same(other *View) bool {
 		v.Gates.Same(other.Gates)
 }
 
-// Awaits reports whether a rollout waits for a runtime. It returns false for a nil view.
+// Awaits reports whether a rollout awaits the report of a runtime. It returns false for a nil view.
 func (v *View) Awaits(runtime string) bool { return v != nil && v.Awaited[runtime] }
 
-// decisions returns the gates' decisions about the modules that a runtime follows or is removing and, if the runtime
-// has autonomy, about all modules that it can choose.
+// decisions returns the gates' decisions about all modules that the runtime follows, removes or can choose.
 func (v *View) decisions(
 	runtime string, request resolve.Request, known *v1beta2.RuntimeStatus,
 ) map[rollout.Track]rollout.Decision {
@@ -66,8 +64,7 @@ func (v *View) decisions(
 	return decisions
 }
 
-// shown returns the versions that a runtime's catalog shows for channels whose new version a rollout holds back. It
-// returns nil if no version is held back.
+// shown returns the versions in a runtime's catalog for channels whose new version a rollout delays, or nil.
 func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]string {
 	if request.NoCatalog || request.Deleting {
 		return nil
@@ -86,7 +83,6 @@ func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.Run
 	return shown
 }
 
-// checks returns the rollouts' checks for the given decisions, or nil if there are no checks.
 func (v *View) checks(decisions map[rollout.Track]rollout.Decision) map[rollout.Track]rollout.Checks {
 	var all map[rollout.Track]rollout.Checks
 	for track, d := range decisions {
@@ -102,8 +98,7 @@ func (v *View) checks(decisions map[rollout.Track]rollout.Decision) map[rollout.
 	return all
 }
 
-// Decide adds the gates' decisions to a request. The gates also apply to a deleted Kyma, because it keeps its modules
-// while the removal waits for an approval.
+// Decide adds the gates' decisions to a request.
 func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.RuntimeStatus) {
 	asked := *request
 	asked.Deleting = false
@@ -111,8 +106,8 @@ func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.R
 	request.Checks = v.checks(request.Gates)
 }
 
-// Given returns, by module, the rollout that published the module's version. For a module that does not resolve and is
-// therefore not in the bundle, it returns the record in the status if the version is the same.
+// Given returns, by module, the rollout that selected the module's version. For an unresolved module with the same
+// version, it returns the record in the status.
 func (v *View) Given(
 	runtime string, published Published, known *v1beta2.RuntimeStatus,
 ) map[string]v1beta2.GivenVersion {
@@ -137,7 +132,7 @@ func (v *View) Given(
 	return given
 }
 
-// Differs returns a function that reports whether the gates of two views decide differently for a member. Both views
+// Differs returns a function that reports whether the gates of two views decide differently about a member. Both views
 // must have the same catalog.
 func (v *View) Differs(other *View) func(Member) bool {
 	moved, others := v.Gates.Moved(other.Gates), v.shownDifferently(other)
@@ -162,8 +157,8 @@ func (v *View) Differs(other *View) func(Member) bool {
 	}
 }
 
-// shownDifferently returns the tracks for which two views show different versions to runtimes that do not follow the
-// track. Both views must have the same catalog.
+// shownDifferently returns the tracks whose versions differ in the catalogs of two views. Both views must have the same
+// catalog.
 func (v *View) shownDifferently(other *View) map[rollout.Track]bool {
 	tracks := map[rollout.Track]bool{}
 	for _, gates := range []rollout.Gates{v.Gates, other.Gates} {

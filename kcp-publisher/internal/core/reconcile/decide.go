@@ -1,9 +1,8 @@
-// Package reconcile decides the next action of a reconcile of one Kyma, and the state in which it ends. It is pure: the
-// controller reads the facts, calls Decide, takes the action, adds its result to the facts, and calls Decide again
-// until the action is End.
+// Package reconcile decides the next action of a reconcile of one Kyma, and the state at its end. It is pure: the
+// controller calls Decide, takes the action, adds its result to the facts, and calls Decide again until the action is
+// End.
 //
-// The guarantees of a reconcile are properties of Decide, which the tests check for every combination of facts. No
-// bundle is published while the control plane is incomplete, to a refused Kyma, or during a registry backoff. Every
+// No bundle is published while the control plane is incomplete, to a refused Kyma, or during a registry backoff. Every
 // sequence of results reaches End.
 package reconcile
 
@@ -12,31 +11,30 @@ import "time"
 // State is the state of a Kyma at the end of a reconcile.
 type State string
 
-// The states of a reconcile.
+// States of a reconcile.
 const (
-	// Unknown: the publisher has not read the state of the control plane yet. It reconciles the Kyma again soon.
+	// Unknown means that the publisher has not read the state of the control plane yet.
 	Unknown State = "Unknown"
-	// Held: the control plane has been changing for longer than HoldSettles. Reports are recorded, and bundles are
-	// renewed with the same content.
+	// Held means that the control plane has been changing for longer than HoldSettles. Only renewals are published.
 	Held State = "Held"
-	// Gone: the Kyma is deleted, and the publisher's finalizer is removed.
+	// Gone means that the Kyma is deleted, and the publisher's finalizer is removed.
 	Gone State = "Gone"
-	// Refused: no bundle can be published for the Kyma until the Kyma is changed.
+	// Refused means that no bundle can be published until the Kyma is changed.
 	Refused State = "Refused"
-	// Unreachable: the registry does not respond. The status only changes if the runtime becomes silent.
+	// Unreachable means that the registry does not respond.
 	Unreachable State = "Unreachable"
-	// Settled: the inputs are unchanged since a reconcile that found no pending work.
+	// Settled means that nothing changed since a reconcile without pending work.
 	Settled State = "Settled"
-	// Due: the report was read and a bundle was published if one was needed. The result is written to the status.
+	// Due means that the report was read and a bundle was published if necessary.
 	Due State = "Due"
 )
 
 // Action is the next step of a reconcile.
 type Action string
 
-// The actions of a reconcile.
+// Actions of a reconcile.
 const (
-	// AskNewest asks the registry for the digest of the newest report.
+	// AskNewest reads the digest of the newest report.
 	AskNewest Action = "AskNewest"
 	// AddFinalizer adds the publisher's finalizer to the Kyma.
 	AddFinalizer Action = "AddFinalizer"
@@ -50,50 +48,47 @@ const (
 	Renew Action = "Renew"
 	// Publish records the report and pushes a bundle if one is needed.
 	Publish Action = "Publish"
-	// End ends the reconcile, and writes the status if the state requires that.
+	// End ends the reconcile and writes the status if necessary.
 	End Action = "End"
 )
 
-// Result is the result of an action. It is empty if the action was not taken.
+// Result is the result of an action, or empty if the action was not taken.
 type Result string
 
-// The results of actions.
+// Results of actions.
 const (
-	// Yes: the action succeeded. For AskNewest, Admit and CheckBundle, this means that the known report is the newest,
-	// that the Kyma is admitted, or that the bundle is up to date. FetchReport and Publish also return Yes after a
-	// failure that concerns only this runtime, because the status reports such a failure.
+	// Yes means that the action or check succeeded. FetchReport and Publish also return Yes after a failure of only
+	// this runtime.
 	Yes Result = "Yes"
-	// No: the check of the action failed, for example because a newer report exists.
+	// No means that the check failed, for example because a newer report exists.
 	No Result = "No"
-	// Down: the registry does not respond.
+	// Down means that the registry does not respond.
 	Down Result = "Down"
 )
 
-// HoldSettles is how long the control plane can be partially changed before reconciles end in state Held.
+// HoldSettles is the time for which the control plane can be partially changed before reconciles end in state Held.
 const HoldSettles = 5 * time.Second
 
 // Facts are the input of a decision.
 type Facts struct {
-	// View: the catalog, the rollout gates and the Watchers are known and consistent.
+	// View is true if the catalog, the rollout gates and the Watchers are known and consistent.
 	View bool
-	// Changing is how long the control plane has been partially changed, or how long a shard has waited for the
-	// planner's announcement.
+	// Changing is how long the control plane has been partially changed.
 	Changing time.Duration
-	// Deleted: the Kyma is being deleted. Finalizer: it has the publisher's finalizer.
+	// Deleted is true if the Kyma is being deleted. Finalizer is true if it has the publisher's finalizer.
 	Deleted, Finalizer bool
-	// Requested: an operator requested a reconcile. Pending: the known state requires a new bundle.
+	// Requested is true if an operator requested the reconcile. Pending is true if a new bundle is required.
 	Requested, Pending bool
-	// Backoff: the registry failed recently and must not be called yet.
+	// Backoff is true during a registry backoff.
 	Backoff bool
-	// Settled: an earlier reconcile with the same inputs and the known report found no pending work, and the Kyma still
-	// owns its runtime.
+	// Settled is true if an earlier reconcile with the same inputs and the known report found no pending work.
 	Settled bool
-	// Postponed: this process has not fetched the report since its start, and does not have to fetch it now.
+	// Postponed is true if this process does not have to fetch the report yet.
 	Postponed bool
-	// Unchanged: an earlier reconcile with the same inputs and the fetched report found no pending work.
+	// Unchanged is true if an earlier reconcile with the same inputs and the fetched report found no pending work.
 	Unchanged bool
 
-	// The results of the actions.
+	// Results of the actions.
 	Newest, Admitted, Bundle, Report, Renewed, Published Result
 }
 
@@ -124,14 +119,12 @@ func Decide(f Facts) (State, Action) {
 	return f.publish()
 }
 
-// mayPoll reports whether only a new report could require an action. In that case, the reconcile first compares the
-// digest of the newest report, and usually ends there.
+// mayPoll reports whether only a new report could require an action.
 func (f Facts) mayPoll() bool {
 	return f.View && f.Settled && !f.Requested && !f.Pending && !f.Backoff
 }
 
-// hold returns the next action while the catalog is unknown or inconsistent. After HoldSettles, reports are recorded,
-// silence is detected, and bundles are renewed before they expire. Only changes of bundles must wait.
+// hold returns the next action while the catalog is unknown or inconsistent. Only changes of bundles must wait.
 func (f Facts) hold() (State, Action) {
 	switch {
 	case f.Changing < HoldSettles:
@@ -148,7 +141,6 @@ func (f Facts) hold() (State, Action) {
 	return Held, End
 }
 
-// publish returns the next action for a Kyma to which bundles can be published.
 func (f Facts) publish() (State, Action) {
 	switch {
 	case f.Postponed && f.Bundle == "":

@@ -10,12 +10,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// world contains the results of the actions of a reconcile.
 type world struct{ newest, admitted, bundle, report, published, renewed Result }
 
 var answering = world{Yes, Yes, Yes, Yes, Yes, Yes}
 
-// run performs actions until the reconcile ends.
 func run(f Facts, w world) (State, []Action) {
 	var taken []Action
 	for range 20 {
@@ -130,7 +128,6 @@ func TestReconcileTakesActionsForFacts(t *testing.T) {
 	}
 }
 
-// TestDecideKeepsItsGuarantees checks the guarantees for random facts and results.
 func TestDecideKeepsItsGuarantees(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	flip := func() bool { return random.IntN(2) == 0 }

@@ -114,8 +114,7 @@ func TestRemovalsAboveLimitsWait(t *testing.T) {
 	}
 }
 
-// TestRandomHistoriesStayWithinTheLimits requests removals in random order and steps. Without an approval, the removals
-// that are allowed within one window never exceed the limits.
+// The removals that are allowed without an approval within one window must never exceed the limits.
 func TestRandomHistoriesStayWithinTheLimits(t *testing.T) {
 	for seed := range uint64(2_000) {
 		random := rand.New(rand.NewPCG(seed, 1))

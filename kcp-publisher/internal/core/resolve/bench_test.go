@@ -13,7 +13,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// BenchmarkResolve10000Kymas20Modules resolves and encodes 10,000 different requests of 20 modules each.
 func BenchmarkResolve10000Kymas20Modules(b *testing.B) {
 	const kymas, modules = 10_000, 20
 	var templates []v1beta2.ModuleTemplate

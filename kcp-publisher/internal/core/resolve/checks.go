@@ -7,9 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// withChecks returns a manifest with the checks of its rollout. If no rollout is active, a module keeps the checks of
-// its last manifest while its version stays the same. The end or deletion of a rollout therefore does not change the
-// bundle. An agent that does not support checks gets no checks.
+// withChecks returns a manifest with the checks of its rollout. Without an active rollout, a module keeps its checks
+// while its version stays the same. An agent without support for checks gets none.
 func (r Request) withChecks(m *bundle.Manifest, gate rollout.Decision) *bundle.Manifest {
 	if m == nil {
 		return nil

@@ -30,7 +30,7 @@ func decide(
 	case w.settling:
 		return last, nil
 	case w.err != nil && w.gate.Held != "" && last != nil && last.Version == w.gate.Version:
-		return last, nil // the ModuleTemplate was deleted, but the published manifest still works
+		return last, nil // the published manifest still works without its ModuleTemplate
 	case w.err != nil:
 		return last, warning(reason.Of(w.err), "%v", w.err)
 	case !controlPlane && w.forControlPlane():
@@ -55,9 +55,8 @@ func decide(
 	return manifest, nil
 }
 
-// keptAtFloor returns the manifest of a module whose requested version is older than the version in the runtime. It
-// returns the last manifest, or a new manifest for the version in the runtime if the last manifest cannot be used. If
-// it returns nil, the bundle does not contain the module, and the runtime does not change it.
+// keptAtFloor returns the manifest of a module whose requested version is older than the installed version. If it
+// returns nil, the runtime does not change the module.
 func (w requested) keptAtFloor(controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) *bundle.Manifest {
 	if last != nil || w.kept == nil {
 		return last
@@ -74,7 +73,6 @@ func (w requested) keptAtFloor(controlPlane bool, last *bundle.Manifest, content
 	return manifest
 }
 
-// keptUnmanaged returns the last manifest of an unmanaged module, marked as unmanaged.
 func keptUnmanaged(last *bundle.Manifest) *bundle.Manifest {
 	if last == nil {
 		return nil
@@ -84,7 +82,6 @@ func keptUnmanaged(last *bundle.Manifest) *bundle.Manifest {
 	return &kept
 }
 
-// reconciled returns the last manifest of a managed module, marked as managed.
 func reconciled(last *bundle.Manifest) *bundle.Manifest {
 	if last == nil || !last.Unmanaged {
 		return last
@@ -98,8 +95,7 @@ func (w *requested) forControlPlane() bool {
 	return w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane
 }
 
-// misplaced returns the problem of a runtime that requests a module which can only be installed in the control plane's
-// own cluster. It returns nil for a mandatory module, because no Kyma requests it.
+// misplaced returns the problem of a module that can only be installed in the control plane's own cluster, or nil.
 func (w *requested) misplaced() *bundle.Problem {
 	if w.choice.Mandatory {
 		return nil
@@ -110,14 +106,12 @@ func (w *requested) misplaced() *bundle.Problem {
 		w.module.Name, w.choice.Template.Name)
 }
 
-// downgrades reports whether the requested version is older than the version in the runtime, and no rollout rolls that
-// version back. If a newer version failed and the previous version still runs, a return to the previous version is not
-// a downgrade.
+// downgrades reports whether the requested version is older than the installed version without a rollback. Returning
+// from a failed version to the running one is not a downgrade.
 func (w *requested) downgrades() bool {
 	return bundle.Older(w.choice.Version, w.floor) && w.gate.Undo != w.floor && w.choice.Version != w.running
 }
 
-// olderVersionProblem returns the problem of a module whose requested version is older than the version in the runtime.
 // The message contains the source of the requested version, such as a channel.
 func (w *requested) olderVersionProblem() *bundle.Problem {
 	by := fmt.Sprintf("channel %q has %s", w.choice.Channel, w.choice.Version)
@@ -133,8 +127,7 @@ func (w *requested) olderVersionProblem() *bundle.Problem {
 		w.floor, by)
 }
 
-// changedInPlace reports whether a component's content changed without a new version. It ignores the released default
-// CR, because a manifest contains it only while the root of trust has release keys.
+// changedInPlace reports whether a component's content changed without a new version.
 func changedInPlace(last, next *bundle.Manifest) bool {
 	return last != nil && last.Version == next.Version && last.Component == next.Component &&
 		!slices.EqualFunc(installedContent(last), installedContent(next), sameBlob)

@@ -8,11 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Outdated is the prefix of all messages about features that a runtime's agent does not support.
+// Outdated is the prefix of all messages about unsupported features.
 const Outdated = "the agent is too old for "
 
-// unsupportedFeatures returns the features that a manifest requires but the runtime's agent does not support. It
-// returns nil for a nil manifest.
 func (r Request) unsupportedFeatures(m *bundle.Manifest) []bundle.Feature {
 	if m == nil || len(r.Unsupported) == 0 {
 		return nil
@@ -20,8 +18,8 @@ func (r Request) unsupportedFeatures(m *bundle.Manifest) []bundle.Feature {
 	return slices.DeleteFunc(m.Features(), func(f bundle.Feature) bool { return !slices.Contains(r.Unsupported, f) })
 }
 
-// supportedManifest returns the last manifest of a module, or nil if the manifest uses a feature that the runtime's
-// agent does not support. If it returns nil, the runtime does not change the module.
+// supportedManifest returns the last manifest of a module, or nil if it uses an unsupported feature. If it returns nil,
+// the runtime does not change the module.
 func (r Request) supportedManifest(last *bundle.Manifest) *bundle.Manifest {
 	if len(r.unsupportedFeatures(last)) > 0 {
 		return nil
@@ -29,14 +27,12 @@ func (r Request) supportedManifest(last *bundle.Manifest) *bundle.Manifest {
 	return last
 }
 
-// recordOmitted records the features for which a module cannot be changed, because the agent does not support them.
 func (r *Result) recordOmitted(missing []bundle.Feature) {
 	r.Unsupported = append(r.Unsupported, missing...)
 	slices.Sort(r.Unsupported)
 	r.Unsupported = slices.Compact(r.Unsupported)
 }
 
-// outdated returns the problem of a module that requires features that the agent does not support.
 func outdated(module string, missing []bundle.Feature) *bundle.Problem {
 	names := make([]string, 0, len(missing))
 	for _, f := range missing {
@@ -46,8 +42,8 @@ func outdated(module string, missing []bundle.Feature) *bundle.Problem {
 		module, Outdated, strings.Join(names, ", "))
 }
 
-// CheckTakeover returns an error for a takeover of a runtime whose agent does not support takeovers, because the agent
-// would overwrite the existing modules.
+// CheckTakeover returns an error if the agent does not support takeovers, because it would overwrite the existing
+// modules.
 func (r Request) CheckTakeover() error {
 	if r.Takeover == "" || !slices.Contains(r.Unsupported, bundle.FeatureTakeover) {
 		return nil

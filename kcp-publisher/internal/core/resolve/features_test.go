@@ -12,15 +12,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// wireFields maps JSON field names to the features that the fields need. No other field of a bundle has one of these
-// names.
+// wireFields maps JSON field names to the features of the fields.
 var wireFields = map[string]bundle.Feature{
 	"takeover": bundle.FeatureTakeover, "inherited": bundle.FeatureTakeover,
 	"imagePullSecret": bundle.FeatureImagePullSecret,
 	"namespaceLabels": bundle.FeatureNamespaceLabels, "nextRegistry": bundle.FeatureNextRegistry,
 }
 
-// refusedField returns the name of a field that an agent without the given features would refuse or ignore, or empty.
+// refusedField returns the name of a field that requires one of the missing features, or "".
 func refusedField(document any, lacks []bundle.Feature) string {
 	switch d := document.(type) {
 	case []any:

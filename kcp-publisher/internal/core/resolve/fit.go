@@ -12,14 +12,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// budget tracks the size of a desired state. An agent refuses a bundle that exceeds one of the limits.
+// budget tracks the size of a desired state. An agent refuses a bundle that exceeds a limit.
 type budget struct {
 	contentBytes  int64
 	documentBytes int
 	modules       map[string]string // module names by Manifest name
 }
 
-// take adds the size of a manifest to the budget. It returns an error if the manifest does not fit.
+// take returns an error if the manifest does not fit.
 func (b *budget) take(m bundle.Manifest) error {
 	if err := m.Check(); err != nil {
 		return err
@@ -46,15 +46,13 @@ func (b *budget) take(m bundle.Manifest) error {
 	return nil
 }
 
-// giveBack subtracts the size of a manifest from the budget.
 func (b *budget) giveBack(m bundle.Manifest) {
 	b.contentBytes -= m.ContentBytes()
 	b.documentBytes -= encodedSize(m)
 	delete(b.modules, m.Name)
 }
 
-// encodedSize returns the size of an encoded manifest in bytes. If the encoding fails, the size is larger than any
-// limit.
+// If the encoding fails, the size is larger than any limit.
 func encodedSize(m bundle.Manifest) int {
 	encoded, err := json.Marshal(m)
 	if err != nil {
@@ -64,8 +62,7 @@ func encodedSize(m bundle.Manifest) int {
 }
 
 // fit omits modules that would make an agent refuse the whole bundle, and adds a Problem for each. Mandatory modules
-// use the budget first, then installed versions, then upgrades, then new modules. A request for an additional module
-// therefore does not displace other modules, and a module whose upgrade does not fit keeps its previous version.
+// come first, then installed versions, upgrades, and new modules.
 func (r *Result) fit(request Request) {
 	b := budget{modules: map[string]string{}}
 	fitting := map[string]*bundle.Manifest{}
@@ -99,7 +96,6 @@ func (r *Result) fit(request Request) {
 	slices.SortStableFunc(r.State.Problems, func(a, b bundle.Problem) int { return cmp.Compare(a.Module, b.Module) })
 }
 
-// partition splits manifests by a condition and keeps their order.
 func partition(all []bundle.Manifest, is func(bundle.Manifest) bool) (yes, no []bundle.Manifest) {
 	for _, m := range all {
 		if is(m) {
@@ -111,8 +107,8 @@ func partition(all []bundle.Manifest, is func(bundle.Manifest) bool) (yes, no []
 	return yes, no
 }
 
-// choose adds a module's new manifest to the budget and to the map fitting. If the new manifest does not fit, choose
-// adds a Problem and uses the last manifest instead.
+// choose adds a module's manifest to fitting. If the new manifest does not fit, it adds a Problem and uses the last
+// one.
 func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fitting map[string]*bundle.Manifest) {
 	delete(fitting, m.Module)
 	err := b.take(m)
@@ -166,9 +162,8 @@ func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Reques
 	r.State.Manifests = kept
 }
 
-// fitOffers limits the number and size of offers. It adds the first offer of each module, then the second offer of each
-// module, and so on. Among these, it adds small offers before large offers. A module with many or large offers
-// therefore cannot displace the offers of other modules.
+// fitOffers limits the number and size of offers. It adds one offer of each module at a time, small offers first, so
+// that one module cannot displace others.
 func (r *Result) fitOffers(taken map[string]string) {
 	type candidate struct{ index, round, size int }
 	var candidates []candidate

@@ -14,7 +14,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// nested sets a default CR whose fields are nested depth levels deep.
 func nested(depth int) func(*v1beta2.ModuleTemplate) {
 	return func(t *v1beta2.ModuleTemplate) {
 		var value any = "leaf"
@@ -28,7 +27,6 @@ func nested(depth int) func(*v1beta2.ModuleTemplate) {
 	}
 }
 
-// padded adds an annotation of n bytes.
 func padded(n int) func(*v1beta2.ModuleTemplate) {
 	return func(t *v1beta2.ModuleTemplate) { t.Annotations = map[string]string{"padding": strings.Repeat("x", n)} }
 }
@@ -74,8 +72,7 @@ func TestDeeplyNestedTemplateIsOmitted(t *testing.T) {
 	}
 }
 
-// TestDeeplyNestedTemplateIsOmittedFromTheCatalog covers a template of a module that no Kyma requests. Agents would get
-// the template in the catalog.
+// No Kyma requests the module, but agents would get its template in the catalog.
 func TestDeeplyNestedTemplateIsOmittedFromTheCatalog(t *testing.T) {
 	for _, w := range []*world{
 		usual().template("deep", "1.0.0", nested(80)).meta("deep", "regular=1.0.0"),
@@ -220,8 +217,7 @@ func TestLargestTemplatesAreOmittedFromFullCatalog(t *testing.T) {
 	}
 }
 
-// TestAgentsCanReadEveryResolvedBundle generates random modules and requests. Agents must be able to read each bundle,
-// and each requested module must be in the bundle or have a problem.
+// For random modules and requests, agents must be able to read each bundle.
 func TestAgentsCanReadEveryResolvedBundle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld().template("keda", "1.0.0", mandatory, described("keda", "1.0.0"))

@@ -13,9 +13,7 @@ import (
 // Follow is a requested module that follows a channel. Version is the channel's current version.
 type Follow struct{ Module, Channel, Version string }
 
-// Follows returns the requested modules that follow a channel. It includes a module even if the ModuleTemplate of the
-// channel's version is missing. Otherwise, the runtime would seem not to request the module while the catalog is
-// incomplete.
+// Follows returns the requested modules that follow a channel, even if the ModuleTemplate of a version is missing.
 func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 	if request.Deleting {
 		return nil
@@ -34,14 +32,14 @@ func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 		choice, err := snapshot.At(module.Name, channel, version, kyma)
 		if err == nil && !request.ControlPlane &&
 			choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane {
-			continue // the module is only installed in the control plane's own cluster
+			continue
 		}
 		all = append(all, Follow{Module: module.Name, Channel: channel, Version: version})
 	}
 	return all
 }
 
-// lookup sets the choice of a module to the channel's version, or to the version that a rollout allows for the runtime.
+// lookup sets the module's version to the channel's version, or to the version that a rollout allows.
 func (w *requested) lookup(request Request, snapshot *catalog.Snapshot, channel string) {
 	gate, gated := request.Gates[rollout.Track{Module: w.module.Name, Channel: channel}]
 	if !gated {

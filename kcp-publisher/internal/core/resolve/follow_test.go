@@ -10,7 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// gated sets the decision of a rollout about keda in channel regular.
 func (w *world) gated(d rollout.Decision) *world {
 	w.request.Gates = map[rollout.Track]rollout.Decision{{Module: "keda", Channel: "regular"}: d}
 	return w

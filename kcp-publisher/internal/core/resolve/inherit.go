@@ -12,9 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// inherit sets each module that lifecycle-manager installed to exactly the installed version, regardless of channels,
-// rollouts and visibility. It also adds modules of lifecycle-manager that are not requested, because the agent must
-// adopt a module before it can remove the module.
+// inherit sets each module that lifecycle-manager installed to the installed version. It also adds such modules that
+// are not requested, because the agent can only remove a module after its adoption.
 func inherit(all []requested, request Request, snapshot *catalog.Snapshot) []requested {
 	for i := range request.Inherited {
 		inherited := &request.Inherited[i]
@@ -47,8 +46,8 @@ func inherit(all []requested, request Request, snapshot *catalog.Snapshot) []req
 	return all
 }
 
-// leftUnmanaged returns the manifest of an unmanaged module that lifecycle-manager installed, so the bundle contains
-// its version. It returns nil if the version is unknown or cannot be resolved.
+// leftUnmanaged returns the manifest of an unmanaged module that lifecycle-manager installed, or nil if its version is
+// unknown.
 func (w requested) leftUnmanaged(contents map[Ref]Content) *bundle.Manifest {
 	if w.inherited == nil || w.err != nil {
 		return nil
@@ -62,8 +61,7 @@ func (w requested) leftUnmanaged(contents map[Ref]Content) *bundle.Manifest {
 	return manifest
 }
 
-// adoptionRemark returns a message about the version that an inherited module gets after its adoption. It is empty if
-// the version stays the same.
+// adoptionRemark returns a message about the module's version after its adoption, or "" if the version stays the same.
 func (w *requested) adoptionRemark() string {
 	if w.inherited == nil || !w.module.Managed || w.offered == "" || w.offered == w.inherited.Version {
 		return ""
@@ -71,15 +69,12 @@ func (w *requested) adoptionRemark() string {
 	return w.inherited.Follows(w.offered)
 }
 
-// released returns the result for a runtime whose modules are given back to lifecycle-manager: the unchanged modules of
-// the last bundle.
 func (r Result) released(request Request) Result {
 	r.State.Watchers, r.State.Maintenance = nil, nil
 	return r.keepLastModules(request)
 }
 
-// keepLastModules returns the result with exactly the modules of the last bundle, or without modules if they were
-// already given back to lifecycle-manager.
+// keepLastModules returns the modules of the last bundle, or none if they were already returned to lifecycle-manager.
 func (r Result) keepLastModules(request Request) Result {
 	if last := request.Last; last != nil && !phase.Returned(request.Takeover, last) {
 		r.State.Manifests = append(r.State.Manifests, last.Manifests...)

@@ -12,7 +12,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// installed adds a module that lifecycle-manager has installed.
 func (w *world) installed(module, version string) *world {
 	w.request.Takeover = bundle.TakeoverAdopt
 	w.request.Inherited = append(
@@ -24,7 +23,6 @@ func (w *world) installed(module, version string) *world {
 	return w
 }
 
-// untended marks the modules that lifecycle-manager has installed as unmanaged.
 func (w *world) untended() *world {
 	for i := range w.request.Inherited {
 		w.request.Inherited[i].Unmanaged, w.request.Inherited[i].Objects = true, nil
@@ -32,7 +30,6 @@ func (w *world) untended() *world {
 	return w
 }
 
-// returned sets a last bundle that gave the runtime back to lifecycle-manager.
 func (w *world) returned(module, version string) *world {
 	w.request.Last = &bundle.DesiredState{
 		Takeover:  bundle.TakeoverRelease,
@@ -41,7 +38,6 @@ func (w *world) returned(module, version string) *world {
 	return w
 }
 
-// has sets a recorded version of a module that is not in the last bundle.
 func (w *world) has(module, version string) *world {
 	w.request.Versions = map[string]string{module: version}
 	return w

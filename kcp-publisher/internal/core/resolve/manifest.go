@@ -15,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// newManifest returns a module's manifest in the bundle.
 func newManifest(w requested, content Content) (*bundle.Manifest, error) {
 	choice := w.choice
 	if err := w.check(content); err != nil {
@@ -29,8 +28,7 @@ func newManifest(w requested, content Content) (*bundle.Manifest, error) {
 		Name: name, Module: choice.Module, Channel: choice.Channel, Version: choice.Version,
 		Component: choice.Component, Template: choice.Template.Name,
 		Labels: w.labels(name),
-		// As in Kyma, mandatory modules do not wait for maintenance windows, because users do not see these modules and
-		// cannot skip the wait.
+		// As in Kyma, mandatory modules do not wait for maintenance windows, because users cannot see them.
 		RequiresDowntime: choice.Template.Spec.RequiresDowntime && !choice.Mandatory,
 		Content:          content.Parts(), Release: content.Release,
 	}
@@ -54,8 +52,7 @@ func newManifest(w requested, content Content) (*bundle.Manifest, error) {
 	return manifest, nil
 }
 
-// checkLocked returns an error if agents would refuse the module because its release does not cover its name or its
-// default CR.
+// checkLocked returns an error if the module's release does not cover its name or its default CR.
 func (w *requested) checkLocked(m *bundle.Manifest, content Content) error {
 	var released *unstructured.Unstructured
 	if content.DefaultCR != nil {
@@ -68,8 +65,7 @@ func (w *requested) checkLocked(m *bundle.Manifest, content Content) error {
 	return nil
 }
 
-// check returns an error for a component that could not be read, or that contains a blob that agents would refuse to
-// fetch.
+// check returns an error for a component that could not be read or that agents would refuse.
 func (w *requested) check(content Content) error {
 	if content.Err != nil {
 		return ofComponent(content.Err)
@@ -83,7 +79,6 @@ func (w *requested) check(content Content) error {
 	return nil
 }
 
-// ofComponent adds the reason ComponentBroken to an error without a reason.
 func ofComponent(err error) error {
 	if reason.Of(err) != reason.Other {
 		return err
@@ -91,7 +86,6 @@ func ofComponent(err error) error {
 	return reason.With(reason.ComponentBroken, err)
 }
 
-// manifestName returns the name of a module's Manifest in the runtime.
 func manifestName(module string) (string, error) {
 	name := bundle.ManifestName(module)
 	if problems := validation.IsDNS1123Label(strings.ReplaceAll(name, ".", "-")); len(problems) > 0 {

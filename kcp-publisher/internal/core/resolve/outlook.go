@@ -17,19 +17,17 @@ import (
 type Prospect struct {
 	Module  string
 	Channel string // empty for a pinned version
-	// Version is the expected version, empty if the module is removed.
+	// Version is the expected version, or empty if the module is removed.
 	Version string
-	// Held is the reason why the requested version is not installed yet, such as a rollout or a maintenance window, or
-	// empty.
+	// Held is the reason why the requested version must wait, such as a maintenance window, or empty.
 	Held string
 }
 
-// placeholder replaces the content of components, which Outlook does not read.
+// Outlook does not read components.
 var placeholder = Part{Content: bundle.Content{Digest: digest.FromString("")}}
 
-// Outlook returns the expected state of each module of a runtime, according to Resolve. granted are the runtime's
-// current versions. Outlook does not read components and assumes that all of them are readable. A module that is no
-// longer requested has an empty version.
+// Outlook returns the expected state of each module of a runtime, without reading components. granted are the runtime's
+// current versions. A removed module has an empty version.
 func Outlook(request Request, snapshot *catalog.Snapshot, granted map[string]string, now time.Time) []Prospect {
 	request.Last = &bundle.DesiredState{}
 	for module, version := range granted {
@@ -73,8 +71,7 @@ func Outlook(request Request, snapshot *catalog.Snapshot, granted map[string]str
 	return all
 }
 
-// waits returns a message about the maintenance window for which an upgrade waits. It is empty if the upgrade does not
-// wait.
+// waits returns a message about the maintenance window for which an upgrade waits, or "".
 func waits(m bundle.Manifest, has string, request Request, now time.Time) string {
 	if !m.RequiresDowntime || has == "" || has == m.Version || request.Maintenance == nil ||
 		request.Maintenance.Early && request.Asked.SkipMaintenanceWindows {

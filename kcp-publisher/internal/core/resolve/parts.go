@@ -9,14 +9,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// Ref identifies a component version. Template is the ModuleTemplate that contains the descriptor. It is empty if the
-// descriptor is in a repository.
+// Ref identifies a component version. Template is the ModuleTemplate with an inline descriptor, or empty.
 type Ref struct{ Component, Version, Template string }
 
 // Need is a component version whose content Resolve needs.
 type Need struct {
 	Ref
-	// Descriptor is the descriptor in the ModuleTemplate, or nil if it must be read from a repository.
+	// Descriptor is the inline descriptor, or nil if it must be read from a repository.
 	Descriptor *ocm.Descriptor
 	// NamesItself is true if only the descriptor contains the component's name.
 	NamesItself bool
@@ -30,26 +29,25 @@ func refOf(choice catalog.Choice) Ref {
 	return ref
 }
 
-// Content is the content of a component version, or an error if the content could not be read.
+// Content is the content of a component version, or an error.
 type Content struct {
-	// Install is the content to install.
 	Install Part
-	// Values are the values of a chart, or nil if no values are configured.
+	// Values are the values of a chart, or nil.
 	Values *Part
-	// Checks are the checks that the module ships, or nil if it ships none.
+	// Checks are the checks of the module, or nil.
 	Checks *Part
-	// DefaultCR is the released default CR, and Locked is true if agents require the release to cover the module's name
-	// and default CR. Both are set only if the root of trust has release keys.
+	// DefaultCR is the released default CR. Locked is true if the release must cover the module's name and default CR.
+	// Both are set only if the root of trust has release keys.
 	DefaultCR *DefaultCR
 	Locked    bool
-	// Images are the sorted references of all images in the component and its referenced components.
+	// Images are the image references in the component and its referenced components, sorted.
 	Images []string
-	// Release is the proof of the release. It is empty if the root of trust does not require a proof.
+	// Release is the proof of the release, or empty without release keys.
 	Release []bundle.Content
 	Err     error
 }
 
-// DefaultCR is the resource of a component that contains the module's default CR.
+// DefaultCR is a resource that contains the module's default CR.
 type DefaultCR struct {
 	Part   Part
 	Object *unstructured.Unstructured
@@ -69,7 +67,7 @@ func (c Content) Parts() []bundle.Content {
 	return parts
 }
 
-// Part is one blob of a module at the location from which runtimes read it.
+// Part is one blob of a module.
 type Part struct {
 	bundle.Content
 	// Type is the type of the blob in a Manifest's image spec.

@@ -25,7 +25,7 @@ func encoded(t interface {
 	return documents
 }
 
-// drawWorld draws a catalog with all kinds of modules, and a Kyma that requests some of them and unknown modules.
+// drawWorld draws a catalog with all kinds of modules, and a Kyma that requests known and unknown modules.
 func drawWorld(t *rapid.T) *world {
 	versions := []string{"1.0.0", "1.1.0-rc", "1.1.0", "2.0.0"}
 	modules := []string{"alpha", "bravo", "carol", "delta", "echo"}
@@ -154,7 +154,7 @@ func TestManifestsAreNeverDowngradedOrLost(t *testing.T) {
 	})
 }
 
-// inAnotherOrder draws positions instead of objects, so failures are readable.
+// Positions are more readable than objects in failures.
 func inAnotherOrder[T any](t *rapid.T, in []T, label string) []T {
 	positions := make([]int, len(in))
 	for i := range positions {

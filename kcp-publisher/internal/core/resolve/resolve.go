@@ -1,6 +1,5 @@
-// Package resolve decides the desired state of one runtime. Its inputs are the request of the runtime's Kyma, the
-// catalog, and the contents of components. Its outputs are the bundle's documents. It is pure: equal inputs in any
-// order give equal bytes.
+// Package resolve decides the desired state of one runtime from the request of its Kyma, the catalog, and the contents
+// of components. It is pure: equal inputs in any order give equal bytes.
 package resolve
 
 import (
@@ -23,76 +22,64 @@ import (
 type Request struct {
 	// Labels are the labels of the Kyma in the control plane.
 	Labels map[string]string
-	// Carried are the additional labels that are copied to the runtime's Kyma. Runtimes with different values of such a
-	// label cannot share documents.
+	// Carried are the additional labels to copy to the runtime's Kyma.
 	Carried map[string]string
-	// Seed is the spec from which an agent creates a missing Kyma: the last known spec of the runtime's own Kyma, or
-	// the spec of the control plane's Kyma before the first report.
+	// Seed is the spec from which an agent creates a missing Kyma.
 	Seed v1beta2.KymaSpec
-	// Asked is the spec to resolve: the spec of the runtime's own Kyma if it is known, otherwise Seed.
+	// Asked is the spec to resolve: the reported spec of the Kyma in the runtime, or otherwise Seed.
 	Asked v1beta2.KymaSpec
 	// Settings are the settings of the agent.
 	Settings bundle.Settings
 	// Watchers are the Watchers of the control plane, sorted by name.
 	Watchers []bundle.Watcher
-	// Maintenance is the schedule for module upgrades that require downtime. If it is nil, such upgrades can happen at
-	// any time.
+	// Maintenance is the schedule for upgrades that require downtime. Nil allows them at any time.
 	Maintenance *window.Schedule
-	// Leaving are the modules that the runtime still has but no longer requests, by name and channel.
+	// Leaving are the installed modules that are not requested anymore, by name and channel.
 	Leaving []v1beta2.Module
-	// NoCatalog is true if the bundle must not contain the catalog. NoModuleCopy is true if the agent must create the
-	// Kyma without the modules in Seed.
+	// NoCatalog omits the catalog from the bundle. NoModuleCopy makes the agent create the Kyma without the modules in
+	// Seed.
 	NoCatalog, NoModuleCopy bool
 	// ControlPlane is true if the runtime is the control plane's own cluster.
 	ControlPlane bool
-	// Deleting is true for a deleted Kyma. Such a Kyma requests no modules and gets no offers.
+	// Deleting is true for a deleted Kyma.
 	Deleting bool
-	// Gates contains the rollouts' decisions for the runtime, by track. It omits decisions that allow the channel's
-	// current version.
+	// Gates contains the rollouts' decisions for the runtime, by track.
 	Gates map[rollout.Track]rollout.Decision
-	// Shown contains, by track, the version that the runtime's catalog lists for a channel that a rollout holds back.
+	// Shown contains the version in the runtime's catalog for each channel whose new version a rollout delays, by
+	// track.
 	Shown map[rollout.Track]string
-	// Checks are the checks that a rollout adds to its version. A module without an entry keeps its checks while its
-	// version stays the same.
+	// Checks are the checks that rollouts add, by track.
 	Checks map[rollout.Track]rollout.Checks
-	// Last is the last published desired state, or nil before the first bundle. A module that does not resolve keeps
-	// its manifest from Last.
+	// Last is the last published desired state, or nil. Unresolved modules keep their manifests from Last.
 	Last *bundle.DesiredState
-	// Versions are the published or reported versions by module. Only a rollback can install an older version of a
-	// module, even if Last does not contain the module.
+	// Versions are the published or reported versions by module. Only a rollback can install an older version.
 	Versions map[string]string
-	// Running maps each module whose published version failed to the version that still runs. The module can return to
-	// exactly that version without a rollback.
+	// Running maps each module whose published version failed to the version that still runs. Returning to that version
+	// needs no rollback.
 	Running map[string]string
-	// Takeover is the phase of the runtime's takeover from lifecycle-manager. It is empty if no takeover is in
-	// progress.
+	// Takeover is the phase of the runtime's takeover from lifecycle-manager, or empty.
 	Takeover bundle.TakeoverPhase
-	// RequestUnknown is true if the request of a runtime in takeover is not known yet. The runtime then keeps its
-	// modules.
+	// RequestUnknown is true if the request of a runtime in a takeover is unknown. The runtime then keeps its modules.
 	RequestUnknown bool
-	// Inherited are the modules that lifecycle-manager installed and that the runtime's agent has not reported yet,
-	// sorted by name. Each module keeps its exact version.
+	// Inherited are the modules that lifecycle-manager installed and that the agent has not adopted yet, sorted by
+	// name.
 	Inherited []phase.Inherited
-	// Unsupported are the features that the runtime's agent does not support, sorted. The resolved documents do not use
-	// these features.
+	// Unsupported are the features that the agent does not support, sorted.
 	Unsupported []bundle.Feature
-	// Values are the values in the Kyma's annotation, or nil if the Kyma does not have the annotation. DefinedValues
-	// are the sorted names of those values that a module in the catalog uses. Only the names affect the documents, so
-	// runtimes with different values share documents.
+	// Values are the values in the Kyma's annotation, or nil. DefinedValues are the names of the values that a module
+	// in the catalog uses, sorted.
 	Values        bundle.Values `json:"-"`
 	DefinedValues []string
-	// Staying are the modules whose removal waits for an operator's approval, sorted. Each module keeps its manifest.
+	// Staying are the modules whose removal requires an operator's approval, sorted.
 	Staying []string
-	// Settling is true until the publisher knows whether the removals of the modules in Staying must wait. Until then,
-	// the bundle contains no problems about these removals.
+	// Settling is true until the publisher has decided about the removals of the modules in Staying.
 	Settling bool
 }
 
 // KeepsAll reports whether the runtime keeps all modules regardless of its request.
 func (r Request) KeepsAll() bool { return r.Takeover == bundle.TakeoverRelease || r.RequestUnknown }
 
-// shown returns a function that looks up the version in the runtime's catalog for a channel that a rollout holds back.
-// It returns nil if no rollout holds back a channel.
+// shown returns a function that looks up the version in Shown, or nil.
 func (r Request) shown() func(module, channel string) string {
 	if len(r.Shown) == 0 {
 		return nil
@@ -104,31 +91,26 @@ func (r Request) shown() func(module, channel string) string {
 type Result struct {
 	State   bundle.DesiredState
 	Catalog bundle.Catalog
-	// Asked are the sorted names of all requested modules, including unresolved modules. Modules that are not listed
-	// are removed.
+	// Asked are the names of all requested modules, sorted. All other modules are removed.
 	Asked []string
-	// Versions are the versions of the manifests. For a requested module without a manifest, the version comes from
-	// Request.Versions.
+	// Versions are the versions of the manifests and of requested modules without a manifest.
 	Versions map[string]string
-	// Held are messages about modules whose channel's version a rollout holds back. They are not part of State, so the
-	// progress of a rollout does not change the bundle.
+	// Held are messages about modules whose new version a rollout delays. They are not part of State.
 	Held []bundle.Problem
-	// Remarks are messages about modules in their desired version: modules whose newer version a rollout rolled back,
-	// and modules that keep lifecycle-manager's version.
+	// Remarks are messages about modules in their desired version, such as rolled-back modules.
 	Remarks []bundle.Problem
-	// Unsupported are the features that modules require but the runtime's agent does not support, sorted.
+	// Unsupported are the required features that the agent does not support, sorted.
 	Unsupported []bundle.Feature
 	// tried are the manifests of versions that are only resolved to find out whether the runtime can have them.
 	tried []bundle.Manifest
 }
 
-// crds are the names of the CRDs that the agent needs to apply a desired state.
 var crds = []string{
 	"kymas." + v1beta2.Group, "manifests." + v1beta2.Group, "modulereleasemetas." + v1beta2.Group,
 	"moduletemplates." + v1beta2.Group,
 }
 
-// requested is a requested module and the version that the catalog offers for it.
+// requested is a requested module with its version in the catalog.
 type requested struct {
 	module v1beta2.Module
 	choice catalog.Choice
@@ -140,19 +122,16 @@ type requested struct {
 	tried *requested
 	// floor is the lowest version that needs no rollback. Empty means no limit.
 	floor string
-	// kept is the catalog's choice for the version in floor. It is only set if choice has an older version and the last
-	// bundle does not contain the version in floor.
+	// kept is the catalog's choice for the version in floor, if the last bundle does not contain it.
 	kept *catalog.Choice
 	// revoked is true if the catalog hides the module and its last version from the Kyma.
 	revoked bool
 	// running is the version that still runs because the published version failed, or empty.
 	running string
-	// inherited is the module as lifecycle-manager installed it. It is nil if no takeover is in progress or the
-	// runtime's agent has adopted the module. offered is the version that the module gets after the adoption.
+	// inherited is the module as lifecycle-manager installed it, or nil. offered is its version after the adoption.
 	inherited *phase.Inherited
 	offered   string
-	// settling is true until the publisher knows whether the module's removal must wait. Until then, the module stays
-	// without a problem.
+	// settling is true until the publisher has decided about the module's removal.
 	settling bool
 }
 
@@ -189,8 +168,7 @@ func requestedModules(request Request, snapshot *catalog.Snapshot) []requested {
 	return all
 }
 
-// limited returns the request without the modules that a runtime must not request, such as mandatory modules. Agents
-// with autonomy apply the same rule.
+// limited removes the modules that a runtime must not request, such as mandatory modules.
 func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 	mandatory := map[string]bool{}
 	for _, choice := range snapshot.Mandatory() {
@@ -199,7 +177,7 @@ func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 	return bundle.LimitRequest(r.Asked.Modules, func(module string) bool { return mandatory[module] })
 }
 
-// keep sets the fields of w that depend on the module's current version in the runtime.
+// keep sets the fields that depend on the module's current version in the runtime.
 func (w *requested) keep(request Request, snapshot *catalog.Snapshot) {
 	last := lastManifest(request.Last, w.module.Name)
 	w.floor, w.running = floor(last, request.Versions[w.module.Name]), request.Running[w.module.Name]
@@ -208,8 +186,8 @@ func (w *requested) keep(request Request, snapshot *catalog.Snapshot) {
 			!w.choice.Mandatory) {
 		w.floor = i.Version
 	}
-	// If a channel changes to a version that is hidden from the Kyma, the module stays at its last version, unless that
-	// version is hidden too.
+	// If a channel changes to a hidden version, the module stays at its last version, unless that version is hidden
+	// too.
 	if w.revoked = catalog.Hidden(w.err); w.revoked && last != nil {
 		_, err := snapshot.At(w.module.Name, last.Channel, last.Version, request.Labels)
 		w.revoked = catalog.Hidden(err)
@@ -226,7 +204,7 @@ func (w *requested) keep(request Request, snapshot *catalog.Snapshot) {
 	}
 }
 
-// Needs returns the component versions whose contents Resolve needs as input.
+// Needs returns the component versions whose contents Resolve needs.
 func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 	var needs []Need
 	for _, w := range slices.Concat(requestedModules(request, snapshot), leaving(request, snapshot),
@@ -248,8 +226,7 @@ func need(choice catalog.Choice) Need {
 	return Need{Ref: refOf(choice), Descriptor: choice.Descriptor, NamesItself: choice.NamesItself}
 }
 
-// Resolve returns the desired state. A module that cannot be resolved keeps its last manifest, adds a problem with a
-// reason, and does not affect other modules.
+// Resolve returns the desired state. A module that cannot be resolved keeps its last manifest and adds a problem.
 func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Content) Result {
 	result := Result{
 		State: bundle.DesiredState{
@@ -308,7 +285,6 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	return result
 }
 
-// add resolves one requested module.
 func (r *Result) add(w requested, request Request, contents map[Ref]Content) {
 	shall := !w.revoked || !w.module.Managed
 	if shall {
@@ -398,13 +374,13 @@ func offers(request Request, snapshot *catalog.Snapshot) []requested {
 	return all
 }
 
-// leaving returns the modules that are being removed, at the current versions of their channels, because a module's
-// operator may need a newer version for the removal.
+// leaving returns the modules to remove at their channels' current versions, because a module's operator may need a
+// newer version for the removal.
 func leaving(request Request, snapshot *catalog.Snapshot) []requested {
 	var all []requested
 	for _, module := range request.Leaving {
 		if request.Gates[rollout.Track{Module: module.Name, Channel: module.Channel}].Held != "" {
-			continue // a rollout holds back the channel's version, so the module is removed at its installed version
+			continue // a rollout delays the channel's version, so the module is removed at its installed version
 		}
 		w := requested{module: module}
 		w.choice, w.err = snapshot.Lookup(module.Name, module.Channel, labels.Set(request.Labels))
@@ -414,7 +390,7 @@ func leaving(request Request, snapshot *catalog.Snapshot) []requested {
 	return all
 }
 
-// floor returns the newer one of a module's version in the last bundle and its version in the Kyma's status.
+// floor returns the newer version of a module in the last bundle and in the Kyma's status.
 func floor(last *bundle.Manifest, remembered string) string {
 	if last == nil || bundle.Older(last.Version, remembered) {
 		return remembered
@@ -434,8 +410,7 @@ func lastManifest(last *bundle.DesiredState, module string) *bundle.Manifest {
 	return nil
 }
 
-// carried are the labels that are always copied from a Kyma to the runtime's Kyma. Many runtimes have equal values of
-// these labels, so they share documents.
+// carried are the labels that are always copied to the runtime's Kyma.
 var carried = []string{v1beta2.LabelBeta, v1beta2.LabelInternal, v1beta2.LabelPurpose}
 
 func kymaSeed(request Request) bundle.KymaSeed {
@@ -465,9 +440,7 @@ func Versions(state bundle.DesiredState) map[string]string {
 	return versions
 }
 
-// Removals returns the modules that a bundle must remove: the installed modules that are not requested and whose
-// removal is not confirmed. installed are the published and the reported modules, asked are the requested modules, and
-// confirmed are the modules whose removal the runtime has reported.
+// Removals returns the installed modules that are neither requested nor confirmed as removed.
 func Removals(installed, asked []string, confirmed map[string]bool) []string {
 	gone := map[string]bool{}
 	for _, module := range installed {

@@ -19,8 +19,7 @@ const prefix = "kyma-pull.dev/module/"
 // story is a world with the expected manifests and problems.
 type story struct {
 	world *world
-	// then changes the world after a first bundle was published, and the second bundle is checked. If it is nil, the
-	// first bundle is checked.
+	// then changes the world after the first bundle. If it is nil, the test checks the first bundle.
 	then func(*world)
 	want []string
 }
@@ -384,7 +383,6 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 	}
 }
 
-// broken makes the component of a version of keda unreadable.
 func broken(w *world, version, why string) *world {
 	w.whole("keda", version, Content{Err: errors.New(why)})
 	return w
@@ -401,11 +399,10 @@ func oversized(w *world) *world {
 	return w
 }
 
-// leftAlone returns the world after keda was published and then became unmanaged.
 func leftAlone(w *world) *world {
 	snapshot, err := catalog.New(w.templates, w.metas)
 	if err != nil {
-		panic(err) // created by this test
+		panic(err)
 	}
 	first := Resolve(w.request, snapshot, w.contents).State
 	w.request.Last = &first

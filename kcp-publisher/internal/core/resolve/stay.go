@@ -12,8 +12,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// addHeldRemovals adds the modules whose removal waits for an approval, with an error, so each of them keeps its last
-// manifest.
 func addHeldRemovals(all []requested, request Request) []requested {
 	for _, module := range request.Staying {
 		at := slices.IndexFunc(all, func(w requested) bool { return w.module.Name == module })
@@ -35,8 +33,8 @@ func addHeldRemovals(all []requested, request Request) []requested {
 	return all
 }
 
-// Keeps returns the modules that a runtime's next bundle does not remove, according to the request and the catalog,
-// sorted. granted are the published versions. Keeps reads no component contents and ignores rollouts.
+// Keeps returns the modules that a runtime's next bundle does not remove, sorted. granted are the published versions.
+// Keeps ignores rollouts.
 func Keeps(request Request, snapshot *catalog.Snapshot, granted map[string]string) []string {
 	if request.KeepsAll() {
 		return slices.Sorted(maps.Keys(granted))
@@ -53,7 +51,7 @@ func Keeps(request Request, snapshot *catalog.Snapshot, granted map[string]strin
 		}
 		if _, err := snapshot.At(module, channel, version, labels.Set(request.Labels)); err != nil &&
 			!catalog.Hidden(err) {
-			channel = "" // not a version of the channel: the Kyma may have pinned it
+			channel = "" // the Kyma may have pinned the version
 		}
 		request.Last.Manifests = append(request.Last.Manifests, bundle.Manifest{
 			Module: module, Channel: channel, Version: version,

@@ -19,8 +19,7 @@ func (r Request) AllValues() bundle.Values {
 	return all
 }
 
-// undefinedValues returns the names of the values that a manifest uses but the runtime does not define. It returns nil
-// for a nil manifest.
+// undefinedValues returns the names of the values that a manifest uses but the runtime does not define.
 func (r Request) undefinedValues(m *bundle.Manifest) []string {
 	if m == nil {
 		return nil
@@ -28,8 +27,7 @@ func (r Request) undefinedValues(m *bundle.Manifest) []string {
 	return slices.DeleteFunc(m.UsedValues(), func(name string) bool { return slices.Contains(r.DefinedValues, name) })
 }
 
-// checkValues returns an error for a ModuleTemplate whose list of values is invalid, or whose default CR has a
-// placeholder that agents refuse.
+// checkValues returns an error for an invalid list of values, or a placeholder that agents refuse.
 func (w *requested) checkValues() error {
 	template := w.choice.Template
 	text := template.Annotations[v1beta2.AnnotationUsesValues]

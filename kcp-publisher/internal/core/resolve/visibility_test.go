@@ -10,7 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// removed is the end of the message about an installed module that is hidden from the Kyma.
 const removed = "; its installed objects are removed"
 
 func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
@@ -182,8 +181,7 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 	}
 }
 
-// TestHiddenModuleIsRemoved checks that a module that is hidden from a Kyma is removed and has no recorded version, so
-// a later offer can install an older version.
+// A hidden module must have no recorded version, so that a later request can install an older version.
 func TestHiddenModuleIsRemoved(t *testing.T) {
 	w := usual().channel("fast").published(t)
 	w.request.Versions = map[string]string{"keda": "1.1.0"}

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// world is the input of a test case. Its methods change the world and return it.
+// world is the input of a test case.
 type world struct {
 	templates         []v1beta2.ModuleTemplate
 	metas             []v1beta2.ModuleReleaseMeta
@@ -54,7 +54,6 @@ func (w *world) template(module, version string, changes ...func(*v1beta2.Module
 	return w
 }
 
-// older adds a template with a channel and a descriptor, as for a module without a ModuleReleaseMeta.
 func (w *world) older(name, module, channel, version string, changes ...func(*v1beta2.ModuleTemplate)) *world {
 	w.templates = append(w.templates, v1beta2.ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name},
@@ -80,7 +79,6 @@ func (w *world) content(module, version, data string) *world {
 	return w.whole(module, version, Content{Install: part("raw-manifest", v1beta2.OCIDir, "application/x-tar", data)})
 }
 
-// whole sets the content of a component version.
 func (w *world) whole(module, version string, content Content) *world {
 	w.contents[Ref{Component: prefix + module, Version: version}] = content
 	for _, t := range w.templates {
@@ -96,7 +94,7 @@ func part(name string, kind v1beta2.ImageSpecType, mediaType, data string) Part 
 	}}
 }
 
-// meta adds a ModuleReleaseMeta with channels in the format "channel=version".
+// The channels have the format "channel=version".
 func (w *world) meta(module string, channels ...string) *world {
 	m := v1beta2.ModuleReleaseMeta{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module},
@@ -110,7 +108,6 @@ func (w *world) meta(module string, channels ...string) *world {
 	return w
 }
 
-// edit changes the last added ModuleReleaseMeta.
 func (w *world) edit(change func(*v1beta2.ModuleReleaseMetaSpec)) *world {
 	change(&w.metas[len(w.metas)-1].Spec)
 	return w
@@ -125,7 +122,6 @@ func (w *world) ask(module string, changes ...func(*v1beta2.Module)) *world {
 	return w
 }
 
-// askNothingBut replaces the requested modules.
 func (w *world) askNothingBut(module string, changes ...func(*v1beta2.Module)) *world {
 	w.request.Asked.Modules = nil
 	return w.ask(module, changes...)
@@ -205,7 +201,6 @@ func mandatoryMeta(version string) func(*v1beta2.ModuleReleaseMetaSpec) {
 	return func(s *v1beta2.ModuleReleaseMetaSpec) { s.Mandatory = &v1beta2.Mandatory{Version: version} }
 }
 
-// outline returns a readable line for each Manifest and problem of a result.
 func outline(result Result) []string {
 	lines := []string{}
 	for _, m := range result.State.Manifests {
