@@ -13,15 +13,14 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// TestEndedRolloutIsRepeated plans one round for each entry of channel, which is the channel's version in that round.
-// The first rollout to 2.0.0 has the given state.
+// Each entry of channel is the channel's version in one evaluation. The first rollout to 2.0.0 has the given state.
 func TestEndedRolloutIsRepeated(t *testing.T) {
 	for name, c := range map[string]struct {
 		state    fleet.RolloutState
 		retry    bool
 		channel  []string
 		policies []fleet.RolloutPolicy
-		want     string // names of the rollouts that the rounds create
+		want     string // names of the created rollouts
 	}{
 		"channel still has the failed version": {
 			state: fleet.RolloutRolledBack, channel: []string{"2.0.0", "2.0.0"},
@@ -217,8 +216,7 @@ func TestEmptyWaveWaits(t *testing.T) {
 	}
 }
 
-// TestUnpublishableRuntimeReleasesItsSlot runs a wave of three runtimes with maxConcurrent 1. The publisher cannot
-// publish to the first runtime for longer than offlineAfter.
+// The publisher cannot publish to the first of three runtimes for longer than offlineAfter.
 func TestUnpublishableRuntimeReleasesItsSlot(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves = spec.Waves[1:]
@@ -275,8 +273,8 @@ func TestUnpublishableRuntimeReleasesItsSlot(t *testing.T) {
 	}
 }
 
-// TestLateRuntimeOfProvenEmptyWaveKeepsItsVersion adds runtimes to a wave that was proven without runtimes to update,
-// because all runtimes had a newer version.
+// All runtimes of the wave had a newer version, so the wave was proven without updates. Then more runtimes join the
+// wave.
 func TestLateRuntimeOfProvenEmptyWaveKeepsItsVersion(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves[0].AllowEmpty = true

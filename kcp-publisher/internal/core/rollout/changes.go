@@ -8,7 +8,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Change is a change of a rollout that is published as a Kubernetes Event.
+// Change is a change of a rollout for a Kubernetes Event.
 type Change struct{ Type, Reason, Note string }
 
 // StartedChange returns the Change for a new rollout.

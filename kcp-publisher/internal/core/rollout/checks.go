@@ -17,14 +17,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// minCheckFor is the shortest time for which agents measure checks. A check with default thresholds needs 90 seconds to
-// pass or fail.
+// minCheckFor is the minimum time for which agents measure checks.
 const minCheckFor = 10 * time.Minute
 
 // maxListed limits the number of runtimes in a message about checks.
 const maxListed = 5
 
-// Checks are the checks of a wave in the format of the runtimes' manifests.
+// Checks are the checks of a wave for the manifests of its runtimes.
 type Checks struct {
 	// Checks are sorted by name.
 	Checks []fleet.Check
@@ -51,8 +50,7 @@ func sameChecks(a, b []Checks) bool {
 	return slices.EqualFunc(a, b, func(a, b Checks) bool { return equality.Semantic.DeepEqual(a, b) })
 }
 
-// Checks returns the checks that a runtime gets with a decision of the track's gate. ok is false if the decision
-// contains no checks: the runtime then keeps its current checks for the version.
+// Checks returns the checks for a decision of the track's gate. If ok is false, the runtime keeps its current checks.
 func (g Gates) Checks(track Track, d Decision) (checks Checks, ok bool) {
 	gate := g[track]
 	if gate == nil || d.Checks < 1 || d.Checks > len(gate.checks) {
@@ -61,7 +59,6 @@ func (g Gates) Checks(track Track, d Decision) (checks Checks, ok bool) {
 	return gate.checks[d.Checks-1], true
 }
 
-// checks returns the checks of a runtime's wave.
 func (p *plan) checks(m *member) []fleet.Check {
 	if m.wave < 0 {
 		return nil
@@ -69,24 +66,22 @@ func (p *plan) checks(m *member) []fleet.Check {
 	return p.spec.Waves[m.wave].Checks
 }
 
-// accepted reports whether an operator approved a wave regardless of its checks. It returns false for a wave that needs
-// an approval to start, because that approval precedes the checks.
+// accepted reports whether an operator approved the wave after its checks. If a wave needs an approval to start, that
+// approval precedes the checks.
 func (p *plan) accepted(wave int) bool {
 	return wave >= 0 && !p.spec.Waves[wave].Approval && slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name)
 }
 
-// waitsForAgent reports whether a runtime cannot get the version until its agent supports checks.
 func (p *plan) waitsForAgent(m *member, r *Runtime) bool {
 	return r.LacksChecks && len(p.checks(m)) > 0 && !p.accepted(m.wave)
 }
 
-// worksIn reports whether the promoted version works in a runtime that did not get the version from this rollout.
+// worksIn reports whether the promoted version works in a runtime that another rollout updated.
 func (p *plan) worksIn(m *member, r *Runtime) bool {
 	works := r.wasReady() && !p.inTrouble(m, r) && p.failedCheck(m, r) == nil && p.unpassed(m, r) == ""
 	return r.Version == p.spec.To && works
 }
 
-// outcome returns the result of a check in a runtime, or nil if the runtime reported no result.
 func (r *Runtime) outcome(check string) *v1beta2.CheckOutcome {
 	if r.Given == nil {
 		return nil
@@ -99,7 +94,6 @@ func (r *Runtime) outcome(check string) *v1beta2.CheckOutcome {
 	return nil
 }
 
-// failedCheck returns the first failed check of a runtime, or nil.
 func (p *plan) failedCheck(m *member, r *Runtime) *v1beta2.CheckOutcome {
 	for _, c := range p.checks(m) {
 		if o := r.outcome(c.Name); o != nil && o.Result == v1beta2.CheckFailed {
@@ -109,8 +103,8 @@ func (p *plan) failedCheck(m *member, r *Runtime) *v1beta2.CheckOutcome {
 	return nil
 }
 
-// unpassed returns a message about the checks that are not Passed in a runtime. It is empty if all checks are Passed,
-// or if an operator approved the wave regardless of its checks.
+// unpassed returns a message about the checks that did not pass in a runtime, or "". An operator can approve the wave
+// regardless of its checks.
 func (p *plan) unpassed(m *member, r *Runtime) string {
 	if p.accepted(m.wave) {
 		return ""
@@ -127,13 +121,12 @@ func (p *plan) unpassed(m *member, r *Runtime) string {
 	return bundle.Bounded(strings.Join(texts, ", "), maxReasonBytes)
 }
 
-// measured reports whether the time in which a runtime's agent measures checks has passed.
 func (p *plan) measured(m *member, r *Runtime) bool {
 	return p.situation.Now.After(r.Given.Began().Add(checkFor(p.spec.Waves[m.wave])))
 }
 
-// measure counts a runtime that is ready but whose checks are not all Passed. over is true if the time for its
-// measurements has passed.
+// measure counts a runtime that is ready but whose checks did not all pass. over is true after the time for
+// measurements.
 func (w *wave) measure(r *Runtime, m *member, over bool) {
 	w.measuring++
 	w.unchecked = append(w.unchecked, r.ID+" ("+m.unchecked+")")
@@ -142,7 +135,7 @@ func (w *wave) measure(r *Runtime, m *member, over bool) {
 	}
 }
 
-// unproven returns a message about the runtimes whose checks prevent the wave from being proven, or empty.
+// unproven returns a message about the runtimes whose checks did not pass, or "".
 func (w *wave) unproven() string {
 	if len(w.unchecked) == 0 {
 		return ""
@@ -150,14 +143,14 @@ func (w *wave) unproven() string {
 	return "checks are not Passed in " + listed(w.unchecked)
 }
 
-// stalled reports whether the wave waits only for runtimes whose checks have no final result.
+// stalled reports whether the wave waits only for checks without a final result.
 func (w *wave) stalled() bool {
 	full := w.maxConcurrent >= 0 && w.inFlight >= w.maxConcurrent
 	return w.overdue+w.outdated > 0 && w.inFlight == w.overdue && (len(w.reachable) == 0 || full)
 }
 
-// missing returns why a wave is not proven, or empty if it is proven. unready is the reason why the wave is not ready.
-// If the wave only waits for checks, missing also sets the state of the wave and of the rollout to Waiting.
+// missing returns the reason why a wave is not successful yet, or "". unready is the reason why the wave is not ready.
+// If the wave only waits for checks, missing sets the state Waiting.
 func (p *plan) missing(number int, unready string, soaked bool) string {
 	w := &p.waves[number]
 	switch {
@@ -165,7 +158,7 @@ func (p *plan) missing(number int, unready string, soaked bool) string {
 		p.status.Waves[number].State, p.status.State = fleet.WaveWaiting, fleet.RolloutWaiting
 		instead := "approve the wave"
 		if p.spec.Waves[number].Approval {
-			instead = "remove the check" // the wave was approved before its checks ran, see accepted
+			instead = "remove the check" // the wave was approved before its checks ran; see accepted
 		}
 		return "waits: " + w.unproven() + "; correct the cause, or " + instead
 	case unready == "" && soaked:
@@ -174,22 +167,19 @@ func (p *plan) missing(number int, unready string, soaked bool) string {
 	return unready
 }
 
-// brokenCheck is a failed check in a runtime.
 type brokenCheck struct {
 	runtime string
 	outcome v1beta2.CheckOutcome
 }
 
-// addFailedCheck adds a runtime's failed check to the wave. If the runtime failed for another reason than a check,
-// failed is nil, and addFailedCheck does nothing.
+// failed is nil if the runtime failed for another reason.
 func (w *wave) addFailedCheck(r *Runtime, failed *v1beta2.CheckOutcome) {
 	if failed != nil {
 		w.broken = append(w.broken, brokenCheck{r.ID, *failed})
 	}
 }
 
-// brokenChecks lists the failed checks with their runtimes and values, or returns empty. The result is appended to the
-// message of the failed wave.
+// brokenChecks lists the failed checks with their runtimes and values, or returns "".
 func (w *wave) brokenChecks() string {
 	byCheck := map[string][]string{}
 	var names []string
@@ -211,7 +201,6 @@ func (w *wave) brokenChecks() string {
 	return all.String()
 }
 
-// listed joins the first maxListed items of a list and appends the number of omitted items.
 func listed(items []string) string {
 	text := strings.Join(items[:min(len(items), maxListed)], ", ")
 	if more := len(items) - maxListed; more > 0 {
@@ -225,7 +214,6 @@ func DescribeCheck(o v1beta2.CheckOutcome) string {
 	return "check " + o.Name + " is " + describe(o)
 }
 
-// describe returns the result of a check with its values and its message.
 func describe(o v1beta2.CheckOutcome) string {
 	text := string(o.Result)
 	for _, part := range []string{Values(o.Value, o.Before), o.Message} {
@@ -236,8 +224,7 @@ func describe(o v1beta2.CheckOutcome) string {
 	return text
 }
 
-// Values returns a check's value and, if known, its value before the upgrade. It returns empty if the check has no
-// value.
+// Values returns a check's value and its value before the upgrade, or "" without a value.
 func Values(value, before string) string {
 	if value == "" || before == "" {
 		return value
@@ -245,8 +232,8 @@ func Values(value, before string) string {
 	return value + ", " + before + " before the upgrade"
 }
 
-// recordChecks writes the results of each wave's checks to the status. During and after a rollback, it does not change
-// the recorded results, because the runtimes already have another version.
+// recordChecks writes the results of each wave's checks to the status. It keeps the results after a rollback, because
+// the runtimes have another version then.
 func (p *plan) recordChecks(runtimes []Runtime) {
 	switch p.before {
 	case fleet.RolloutRollingBack, fleet.RolloutRolledBack, fleet.RolloutSuperseded:
@@ -257,8 +244,7 @@ func (p *plan) recordChecks(runtimes []Runtime) {
 	}
 }
 
-// summaries returns the results of a wave's checks in the runtimes that got the version from this rollout, or nil if
-// there are no such runtimes.
+// summaries returns the results of a wave's checks in the runtimes that this rollout updated, or nil.
 func (p *plan) summaries(wave int, runtimes []Runtime) []fleet.CheckSummary {
 	checks := p.spec.Waves[wave].Checks
 	if len(checks) == 0 {
@@ -305,14 +291,12 @@ func (p *plan) summaries(wave int, runtimes []Runtime) []fleet.CheckSummary {
 	return all
 }
 
-// reading is the numeric value of a check in a runtime.
 type reading struct {
 	number  float64
 	text    string
 	runtime string
 }
 
-// read appends a check's value in a runtime if the value is a number.
 func read(all []reading, runtime, text string) []reading {
 	number, is := Number(text)
 	if !is {
@@ -334,7 +318,7 @@ func byNumber(a, b reading) int {
 	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.runtime, b.runtime))
 }
 
-// median returns the lower median of the values, or empty if there are no values.
+// median returns the lower median of the values, or "" without values.
 func median(all []reading) string {
 	if len(all) == 0 {
 		return ""
@@ -343,8 +327,8 @@ func median(all []reading) string {
 	return sorted[(len(sorted)-1)/2].text
 }
 
-// worst returns the lowest value if the check has only a lower bound, and the highest value otherwise. It returns nil
-// if there are no values.
+// worst returns the lowest value for a check with only a lower bound, and otherwise the highest. It returns nil without
+// values.
 func worst(c fleet.Check, all []reading) *reading {
 	if len(all) == 0 {
 		return nil

@@ -33,11 +33,11 @@ func measuredBy(r Runtime, outcomes ...v1beta2.CheckOutcome) Runtime {
 type progress struct {
 	spec     func(*fleet.RolloutSpec)
 	outcomes []v1beta2.CheckOutcome
-	// minutesAgo is the time since the first runtime got the version.
+	// minutesAgo is the time since the first runtime was updated.
 	minutesAgo int
 	state      fleet.RolloutState
 	message    string
-	next       bool // production can have the version
+	next       bool // true if production can be updated
 }
 
 func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
@@ -103,7 +103,6 @@ func TestNumberParsesDurationsAndFiniteNumbers(t *testing.T) {
 	}
 }
 
-// twoSteps returns the first step of a rollout for development and production, and the step 20 minutes later.
 func twoSteps(spec fleet.RolloutSpec, dev Runtime) (began, later Step) {
 	prod, situation := at("prod", "prod", "1.0.0"), Situation{Channel: "2.0.0", Now: noon.Add(-20 * time.Minute)}
 	began = Plan(first, spec, fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0"), prod}, situation)
@@ -155,8 +154,7 @@ func TestWaveWithChecksWaitsForAgentsWithSupport(t *testing.T) {
 	}
 }
 
-// TestRuntimeWithoutMeasurementsDoesNotProveWaveWithChecks covers a runtime that got the version from an earlier
-// rollout, so it has no measurements for the current rollout.
+// An earlier rollout updated the runtime, so it has no measurements for the current rollout.
 func TestRuntimeWithoutMeasurementsDoesNotProveWaveWithChecks(t *testing.T) {
 	spec := checkedWaves()
 	dev := grantedAgo(at("dev", "dev", ""), 5)

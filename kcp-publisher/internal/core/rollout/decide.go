@@ -10,7 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// decide returns the decisions for all runtimes, in the order of the argument.
 func (p *plan) decide(runtimes []Runtime) []Decision {
 	if p.status.State == fleet.RolloutSuperseded || p.status.State == fleet.RolloutSucceeded {
 		return nil
@@ -50,8 +49,8 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 	return decisions
 }
 
-// Keep returns the version of a runtime that does not get the promoted version: the last good version, or the runtime's
-// own version if that is newer.
+// Keep returns the version of a runtime that must not be updated: the last good version, or its own version if that is
+// newer.
 func Keep(good, own string) string {
 	if own == "" || own == good || good != "" && bundle.Older(own, good) {
 		return good
@@ -59,8 +58,7 @@ func Keep(good, own string) string {
 	return own
 }
 
-// held returns why a runtime of a wave does not get the promoted version. The message does not change while the wave
-// makes progress.
+// held returns the reason why a wave's runtimes are not updated yet. It does not change while the wave makes progress.
 func (p *plan) held(wave int) string {
 	text := fmt.Sprintf("rollout %s holds version %s", p.name, p.spec.To)
 	switch {
@@ -74,10 +72,9 @@ func (p *plan) held(wave int) string {
 	return fmt.Sprintf("%s: wave %s", text, p.spec.Waves[wave].Name)
 }
 
-// maxListedFailures limits the number of failed runtimes in the status. maxReasonBytes limits the size of each reason.
+// maxListedFailures limits the failed runtimes in the status, and maxReasonBytes limits each reason.
 const maxListedFailures, maxReasonBytes = 10, 300
 
-// count writes the numbers of runtimes by state to the status.
 func (p *plan) count(runtimes []Runtime) {
 	s := &p.status
 	failedBefore := s.Failed
@@ -94,7 +91,7 @@ func (p *plan) count(runtimes []Runtime) {
 		}
 	}
 	if p.back() {
-		s.Failed = max(s.Failed, failedBefore) // a failed runtime that is rolled back still counts
+		s.Failed = max(s.Failed, failedBefore) // a failed runtime still counts after its rollback
 	}
 	s.Wave = fmt.Sprintf("%d/%d %s", current+1, len(p.waves), s.Waves[current].Name)
 	s.Progress = fmt.Sprintf("%d/%d", s.Updated, s.Total)
@@ -103,8 +100,7 @@ func (p *plan) count(runtimes []Runtime) {
 	p.estimate(current)
 }
 
-// recordFailures lists failed runtimes in the status. During a rollback, the status still lists the failures that
-// caused the rollback.
+// During a rollback, the status still lists the failures that caused the rollback.
 func (p *plan) recordFailures(runtimes []Runtime) {
 	var failures []fleet.RuntimeFailure
 	for i := range p.members {
@@ -124,8 +120,7 @@ func (p *plan) recordFailures(runtimes []Runtime) {
 	}
 }
 
-// estimate sets the estimated end of the rollout, from the average time per updated runtime so far and the remaining
-// soak times.
+// estimate uses the average time per updated runtime and the remaining soak times.
 func (p *plan) estimate(current int) {
 	p.status.EstimatedEnd = nil
 	started := p.status.StartedAt
@@ -137,7 +132,7 @@ func (p *plan) estimate(current int) {
 		soak, w := p.spec.Waves[i].Soak.Duration, &p.status.Waves[i]
 		switch {
 		case i > current && p.waits(i) != "":
-			return // no estimate, because an operator can approve the wave at any time
+			return // an operator can approve the wave at any time
 		case w.ProvenAt != nil:
 			soaked += soak
 		case w.ReadyAt != nil:

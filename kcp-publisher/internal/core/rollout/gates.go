@@ -13,29 +13,28 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Track is a module in a channel. A policy covers tracks, and a promotion changes the version of a track.
+// Track is a module in a channel.
 type Track struct{ Module, Channel string }
 
-// MarshalText encodes a track as the key of a JSON object. Channel names contain no slash, so the key is unambiguous.
+// MarshalText encodes a track as the key of a JSON object.
 func (t Track) MarshalText() ([]byte, error) { return []byte(t.Module + "/" + t.Channel), nil }
 
-// Gates are the gates of all tracks at one moment. They are immutable once they are in use.
+// Gates are the gates of all tracks. They are immutable once they are in use.
 type Gates map[Track]*Gate
 
-// Gate decides which versions the runtimes that follow one track can have.
+// Gate decides which version each runtime that follows a track can have.
 type Gate struct {
-	// rollout is the name of the newest rollout.
 	rollout  string
 	from, to string
 	open     bool
 	held     string
-	// decisions are the distinct decisions. decided contains, by runtime ID, the index in decisions. A runtime without
-	// an entry started to follow the track after the decisions were made.
+	// decisions are the distinct decisions. decided contains the index in decisions by runtime ID. A runtime without an
+	// entry is new.
 	decisions []Decision
 	decided   map[string]int32
 	// checks are the checks of each wave.
 	checks []Checks
-	// awaited are the runtimes for which the rollout waits: they are about to get a version or must report the result.
+	// awaited are the runtimes whose report the rollout awaits.
 	awaited []string
 }
 
@@ -66,7 +65,7 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	return g
 }
 
-// decision returns the planned decision for a runtime. It returns false if the plan did not contain the runtime.
+// decision returns false if the plan did not contain the runtime.
 func (g *Gate) decision(runtime string) (Decision, bool) {
 	at, known := g.decided[runtime]
 	if !known {
@@ -75,9 +74,9 @@ func (g *Gate) decision(runtime string) (Decision, bool) {
 	return g.decisions[at], true
 }
 
-// Decide returns the decision for a runtime. own is the runtime's current version. A runtime that was not in the plan
-// does not get the promoted version. A runtime that already has the promoted version, or a version between the last
-// good and the promoted version, keeps its version. Only a decision with Undo rolls a runtime back.
+// Decide returns the decision for a runtime. own is the runtime's current version. A new runtime does not get the
+// promoted version, and a runtime with a newer version than the last good one keeps it. Only a decision with Undo is a
+// rollback.
 func (g *Gate) Decide(runtime, own string) Decision {
 	d, known := g.decision(runtime)
 	switch {
@@ -92,10 +91,8 @@ func (g *Gate) Decide(runtime, own string) Decision {
 	return Decision{Version: Keep(g.from, own), Held: g.held}
 }
 
-// Shown returns the version that a runtime's catalog shows for the track's channel, which is the version that the
-// runtime can have. own is the runtime's current version. offered is the channel's version in the control plane. Until
-// every wave is proven, a runtime that does not follow the track sees the last good version, because it would get that
-// version if it requested the module.
+// Shown returns the version of the track's channel in a runtime's catalog, which is the version that the runtime can
+// have. own is the runtime's current version. offered is the channel's version in the control plane.
 func (g *Gate) Shown(runtime, own, offered string) string {
 	if g == nil || g.open {
 		return offered
@@ -106,8 +103,7 @@ func (g *Gate) Shown(runtime, own, offered string) string {
 	return cmp.Or(g.from, offered)
 }
 
-// alike returns true if two gates are open with the same version, so they make the same decision for every runtime. It
-// does not compare the decisions of other gates, so it returns false for them unless both are the same object.
+// alike reports whether two gates are the same object, or are open with the same version.
 func (g *Gate) alike(other *Gate) bool {
 	if g == nil || other == nil || g == other {
 		return g == other
@@ -115,8 +111,7 @@ func (g *Gate) alike(other *Gate) bool {
 	return g.open && other.open && g.to == other.to
 }
 
-// Same reports whether two sets of gates belong to the same rollouts, make the same decision for every runtime, and
-// wait for the same runtimes.
+// Same reports whether two sets of gates make the same decisions and await the reports of the same runtimes.
 func (g Gates) Same(others Gates) bool {
 	return maps.EqualFunc(g, others, func(a, b *Gate) bool {
 		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.open == b.open && a.held == b.held &&
@@ -125,7 +120,7 @@ func (g Gates) Same(others Gates) bool {
 	})
 }
 
-// Moved compares two sets of gates. It returns the tracks whose gates can make different decisions for some runtime.
+// Moved returns the tracks whose gates can differ for some runtime.
 func (g Gates) Moved(others Gates) map[Track]bool {
 	moved := map[Track]bool{}
 	for _, gates := range []Gates{g, others} {
@@ -150,7 +145,7 @@ func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 	return a == b && (a.Checks == 0 || sameChecks(g.checks[a.Checks-1:a.Checks], other.checks[b.Checks-1:b.Checks]))
 }
 
-// Awaited returns the runtimes for which the rollouts wait.
+// Awaited returns the runtimes whose report a rollout awaits.
 func (g Gates) Awaited() map[string]bool {
 	all := map[string]bool{}
 	for _, gate := range g {
@@ -161,9 +156,8 @@ func (g Gates) Awaited() map[string]bool {
 	return all
 }
 
-// Given returns, by module, the rollout that published the module's version. before is the record of the previous
-// bundle, or nil for the first bundle. issued is the time of the new bundle. Given only compares the new bundle with
-// the record, so a publisher that crashed between the push and the record gets the same result after its restart.
+// Given returns, by module, the rollout that selected the module's version. before is the record of the previous
+// bundle, or nil. issued is the time of the new bundle.
 func (g Gates) Given(
 	runtime string, manifests []bundle.Manifest, before *v1beta2.PublishedBundle, issued time.Time,
 ) map[string]v1beta2.GivenVersion {

@@ -11,12 +11,11 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// postponeSettles is how long a postponed runtime still occupies its slot of maxConcurrent. If the publisher was
-// already pushing the bundle when the runtime was postponed, the Kyma's status records the push within that time.
+// postponeSettles is how long a postponed runtime still counts toward maxConcurrent, because the publisher may already
+// be pushing its bundle.
 const postponeSettles = time.Minute
 
-// grant selects the runtimes of started waves that get the version next, in the order of function place. Postponed
-// runtimes come last.
+// grant selects the next runtimes of started waves to update. Postponed runtimes come last.
 func (p *plan) grant(runtimes []Runtime) {
 	forward := p.active() || p.status.State == fleet.RolloutSucceeded
 	updated := 0
@@ -59,25 +58,23 @@ func (p *plan) grant(runtimes []Runtime) {
 	}
 }
 
-// open reports whether more runtimes of started waves can get the version. It returns false for a paused rollout. It
-// also returns false for a waiting rollout without an updated runtime. Otherwise, a runtime that joins an empty wave
-// after that wave was proven would be the first runtime with the version.
+// open reports whether more runtimes of started waves can be updated. It returns false for a paused rollout, and for a
+// waiting rollout without an updated runtime.
 func (p *plan) open(updated int) bool {
 	return !p.spec.Paused && (updated > 0 || p.status.State != fleet.RolloutWaiting)
 }
 
-// slots describes how many of a wave's maxConcurrent slots are taken by runtimes that do not have the version yet.
+// slots describes how much of a wave's maxConcurrent is used by runtimes that are not updated yet.
 type slots struct {
 	taken int
-	// postponed contains, by runtime, the time at which the runtime lost its slot.
+	// postponed contains the time at which each runtime was postponed.
 	postponed map[string]metav1.Time
 }
 
-// since returns the time at which a runtime was postponed, or zero if it was not postponed.
+// since returns the time at which a runtime was postponed, or zero.
 func (s slots) since(runtime string) time.Time { return s.postponed[runtime].Time }
 
-// settling reports whether a postponed runtime can still get the version, because the publisher may be pushing its
-// bundle.
+// settling reports whether the publisher may still be pushing the bundle of a postponed runtime.
 func (s slots) settling(runtime string, now time.Time) bool {
 	since, is := s.postponed[runtime]
 	return is && now.Before(since.Add(postponeSettles))
@@ -127,7 +124,6 @@ func (p *plan) keepSlots(number int, granted []string, postponed []fleet.Postpon
 	return kept
 }
 
-// isStuck reports whether no bundle could be published to a runtime for longer than offlineAfter.
 func (p *plan) isStuck(r *Runtime) bool {
 	return r.Unpublishable && p.situation.Now.Sub(r.UnpublishableSince) > p.spec.OfflineAfter.Duration
 }

@@ -6,8 +6,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Holder decides from which runtimes the newest rollout of a track holds back the promoted version. It uses the
-// rollout's recorded status and does not compute the next step. It is safe for concurrent use.
+// Holder decides for which runtimes a rollout delays the promoted version. It uses only the rollout's recorded status.
+// It is safe for concurrent use.
 type Holder struct {
 	Rollout *fleet.Rollout
 	plan    plan
@@ -17,7 +17,7 @@ type Holder struct {
 	held     []string
 }
 
-// NewHolder returns the holder of a rollout, or nil if the rollout does not hold back versions.
+// NewHolder returns the holder of a rollout, or nil if the rollout does not delay versions.
 func NewHolder(newest *fleet.Rollout) *Holder {
 	if state := newest.Status.State; state == fleet.RolloutSuperseded || state == fleet.RolloutSucceeded {
 		return nil
@@ -32,18 +32,17 @@ func NewHolder(newest *fleet.Rollout) *Holder {
 	return h
 }
 
-// Touched reports whether the runtime got its version from the rollout.
+// Touched reports whether the rollout updated the runtime.
 func (h *Holder) Touched(runtime *Runtime) bool {
 	return runtime.Given != nil && runtime.Given.Rollout == h.plan.name
 }
 
-// HoldsNothingFrom reports whether the rollout cannot hold back a version from a runtime that has the version in the
-// argument.
+// HoldsNothingFrom reports whether the rollout cannot delay an upgrade of a runtime with this version.
 func (h *Holder) HoldsNothingFrom(version string) bool {
 	return h.readable && version == h.plan.spec.To && !h.plan.back()
 }
 
-// Why returns the reason why the rollout holds back the promoted version from a runtime, or empty if it does not.
+// Why returns the reason why the rollout delays the promoted version in a runtime, or "".
 func (h *Holder) Why(runtime *Runtime) string {
 	back, touched := h.plan.back(), h.Touched(runtime)
 	switch {

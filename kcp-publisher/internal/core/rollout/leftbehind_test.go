@@ -8,8 +8,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// TestPromotionWithoutPolicySetsTheLastGoodVersion starts with a rollout from 1.0.0 to 2.0.0 in the given state. Each
-// step sets the channel's version, with or without the policy.
+// Each step sets the channel's version, with or without the policy. The first rollout is from 1.0.0 to 2.0.0.
 func TestPromotionWithoutPolicySetsTheLastGoodVersion(t *testing.T) {
 	const with, without = true, false
 	type step struct {
@@ -19,8 +18,8 @@ func TestPromotionWithoutPolicySetsTheLastGoodVersion(t *testing.T) {
 	for name, c := range map[string]struct {
 		state fleet.RolloutState
 		steps []step
-		made  string // From and To of the rollouts that the steps create
-		// fresh is the version that a new runtime gets after the last step.
+		made  string // From and To of the created rollouts
+		// fresh is the version of a new runtime after the last step.
 		fresh string
 	}{
 		"rollout succeeded": {

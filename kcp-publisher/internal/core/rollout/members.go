@@ -29,27 +29,24 @@ const (
 	reverted                      // the runtime has returned to the last good version
 )
 
-// member is a runtime in a plan.
 type member struct {
 	place int64
-	wave  int // index of the wave, or -1 for a runtime without a wave
+	wave  int // index of the wave, or -1
 	state memberState
-	// touched is true if the runtime got its version from this rollout: the promoted version or, in a rollback, the
-	// last good version.
+	// touched is true if the runtime got its version from this rollout.
 	touched bool
 	granted bool
-	// works is true for an unaffected runtime that proves the promoted version: it has the version, was ready, and all
-	// checks of its wave are Passed.
+	// works is true if an unaffected runtime has the promoted version and is ready, and all checks of its wave have
+	// passed.
 	works bool
 	// unsure is true if the runtime looks silent, but another publisher may have received a report.
 	unsure bool
-	reason string // the reason of a failure
-	// unchecked describes the checks that are not Passed. It is empty if all checks are Passed or the wave has no
-	// checks.
+	reason string // reason of a failure
+	// unchecked describes the checks that did not pass, or is empty.
 	unchecked string
 }
 
-// classify determines the state of every runtime and counts the runtimes of each wave.
+// classify sets the state of every runtime and counts the runtimes of each wave.
 func (p *plan) classify(runtimes []Runtime) {
 	for i := range runtimes {
 		m := &p.members[i]
@@ -104,9 +101,8 @@ func (p *plan) classify(runtimes []Runtime) {
 	}
 }
 
-// countWorking counts a runtime in which the promoted version works, although it did not get the version from this
-// rollout. If no rollout published the version, the time of the upgrade is unknown. The soak time then begins at the
-// start of this rollout.
+// countWorking counts an unaffected runtime in which the promoted version works. If its update time is unknown, the
+// soak time begins at the start of this rollout.
 func (w *wave) countWorking(r *Runtime, rolloutStart time.Time) {
 	w.working++
 	since := rolloutStart
@@ -118,7 +114,7 @@ func (w *wave) countWorking(r *Runtime, rolloutStart time.Time) {
 	}
 }
 
-// start returns the time when the rollout started, or the current time before the first step.
+// start returns the time when the rollout started, or now before the first step.
 func (p *plan) start() time.Time {
 	if p.status.StartedAt != nil {
 		return p.status.StartedAt.Time
@@ -126,8 +122,8 @@ func (p *plan) start() time.Time {
 	return p.situation.Now
 }
 
-// unread reports whether another publisher may have received a report of the runtime without recording it. A rollout
-// waits for such a report, but not longer than offlineAfter.
+// unread reports whether another publisher may have received an unrecorded report of the runtime. A rollout waits for
+// such a report, but not longer than offlineAfter.
 func (p *plan) unread(r *Runtime) bool {
 	return r.lastReport().MayArrive(p.spec.OfflineAfter.Duration, p.situation.Now)
 }
@@ -139,8 +135,7 @@ func (r *Runtime) lastReport() silence.LastReport {
 func (p *plan) classifyMember(m *member, r *Runtime) {
 	state := r.lastReport().State(p.spec.OfflineAfter.Duration, p.situation.Now)
 	quiet := state == silence.Never || state == silence.Silent
-	// If another publisher may have received an unrecorded report, the rollout waits until this publisher has read it.
-	// Until then, the runtime does not get the promoted version.
+	// The rollout waits until this publisher has read the report.
 	m.unsure = state == silence.Uncertain
 	m.touched = r.Given != nil && r.Given.Rollout == p.name
 	switch {
@@ -148,7 +143,7 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 		p.classifyWithVersion(m, r, quiet)
 	case m.touched && r.Version == p.spec.From && p.back():
 		m.state = inFlight
-		// A runtime that waited for its maintenance window never installed the promoted version.
+		// The runtime waited for its maintenance window and never installed the promoted version.
 		if r.Current || r.Waits || quiet || p.late(m, r) {
 			m.state = reverted
 		}
@@ -166,20 +161,17 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 	}
 }
 
-// inTrouble reports whether the runtime's report about its newest bundle is a failure according to the wave's failsOn.
+// inTrouble reports whether the runtime's last report is a failure according to the wave's failsOn.
 func (p *plan) inTrouble(m *member, r *Runtime) bool {
 	symptom := symptom(r.State)
 	return r.Current && symptom != "" && p.failsOn(m.wave, symptom)
 }
 
-// wasReady reports whether a runtime was ready with its version. If no rollout published the version, only the last
-// report shows this.
 func (r *Runtime) wasReady() bool {
 	return r.Given != nil && r.Given.Ready || r.Current && r.State == v1beta2.StateReady
 }
 
-// newer reports whether a version is newer than the promoted version. For the last good version, which most runtimes
-// have, the result is precomputed.
+// Most runtimes have the last good version, so its result is precomputed.
 func (p *plan) newer(version string) bool {
 	if version == p.spec.From {
 		return p.downwards
@@ -187,7 +179,6 @@ func (p *plan) newer(version string) bool {
 	return bundle.Older(p.spec.To, version)
 }
 
-// classifyWithVersion determines the state of a runtime that got the promoted version from this rollout.
 func (p *plan) classifyWithVersion(m *member, r *Runtime, quiet bool) {
 	switch {
 	case p.inTrouble(m, r):
@@ -236,21 +227,19 @@ func (p *plan) failsOn(wave int, symptom fleet.Symptom) bool {
 }
 
 // unpublishableTooLong reports whether the publisher could not publish to a runtime of a started wave for longer than
-// the wave's deadline. The runtime can be the cause, for example with a cloned identity, and must not stop a wave
-// without limit.
+// the wave's deadline. Such a runtime must not stop the wave.
 func (p *plan) unpublishableTooLong(m *member, r *Runtime) bool {
 	if m.wave < 0 || p.status.Waves[m.wave].StartedAt == nil {
 		return false
 	}
 	since := r.UnpublishableSince
 	if started := p.status.Waves[m.wave].StartedAt.Time; started.After(since) {
-		since = started // the runtime can have been unpublishable or not ready before the wave
+		since = started // the problem may have started before the wave
 	}
 	return p.situation.Now.Sub(since) > p.spec.Waves[m.wave].Deadline.Duration
 }
 
-// late reports whether a runtime's deadline has passed and the runtime has reported after it. A silent runtime is not
-// late.
+// late reports whether the runtime has reported after its deadline. A silent runtime is not late.
 func (p *plan) late(m *member, r *Runtime) bool {
 	if m.wave < 0 {
 		return false

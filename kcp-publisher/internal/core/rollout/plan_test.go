@@ -18,7 +18,6 @@ const first = "keda-regular-1"
 
 func minutes(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Minute} }
 
-// twoWaves returns a rollout with the wave development and the wave production for all other runtimes.
 func twoWaves() fleet.RolloutSpec {
 	return fleet.RolloutSpec{Policy: "careful", Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0",
 		To: "2.0.0", Course: fleet.Course{
@@ -57,7 +56,7 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 		change  func(*Runtime)
 		state   fleet.RolloutState
 		message string
-		next    bool // production can have the version
+		next    bool // true if production can be updated
 	}{
 		"canary ready with the published bundle": {
 			func(*Runtime) {}, fleet.RolloutProgressing, "production", true,
@@ -170,8 +169,8 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 	}
 }
 
-// TestUnprovenVersionWaitsForAnApproval covers a channel that gets a version that is older than the version of every
-// runtime. Without an approval, new runtimes would get that version immediately.
+// The channel gets a version that is older than the version of every runtime. Without an approval, new runtimes must
+// not get it.
 func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 	approved := twoWaves()
 	approved.ApprovedWaves = []string{approved.Waves[1].Name}
@@ -182,7 +181,7 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 		runtimes []Runtime
 		state    fleet.RolloutState
 		message  string
-		fresh    string // version that a new runtime can have
+		fresh    string // version of a new runtime
 	}{
 		"version that no runtime has tried": {
 			twoWaves(), false, ahead, fleet.RolloutWaiting,
@@ -228,8 +227,7 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 	}
 }
 
-// TestWaveThatHasTheVersionStillSoaks covers a channel that gets a version again. The canaries of the new rollout
-// already have that version, which they got shortly before.
+// A channel gets a version again shortly after an earlier rollout, so the canaries already have it.
 func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 	soaking := twoWaves()
 	soaking.Waves[0].Soak = minutes(60)
@@ -237,7 +235,7 @@ func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 		minutesAgo int
 		proven     bool
 		granted    bool
-		next       bool // production can have the version
+		next       bool // true if production can be updated
 	}{
 		"canary got the version a minute ago":           {minutesAgo: 1, granted: true},
 		"canary got the version an hour ago":            {minutesAgo: 60, granted: true, next: true},
@@ -306,8 +304,7 @@ func TestRollbackEndsAfterReports(t *testing.T) {
 	}
 }
 
-// TestStaleStatusDoesNotSkipAWave reproduces argo-cd#29410: a step was complete before it had started, because the
-// application's healthy status was about the previous revision.
+// In argo-cd#29410, a step was complete before its start, because the healthy status was about the previous revision.
 func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 	status := fleet.RolloutStatus{}
 	// The runtimes are ready with the previous version.
@@ -322,7 +319,7 @@ func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 		}
 		status = step.Status
 	}
-	// The bundle is published, but the report is still about the previous bundle and shows Ready.
+	// The bundle is published, but the report is still about the previous bundle.
 	stale[0] = grantedAgo(stale[0], 0)
 	stale[0].Current = false
 	if step := Plan(first, twoWaves(), status, stale,

@@ -11,8 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Covering returns the policy that applies to a track, or nil. If several policies cover the track, the first by name
-// applies.
+// Covering returns the policy that applies to a track, or nil. The first matching policy by name applies.
 func Covering(policies []fleet.RolloutPolicy, track Track) *fleet.RolloutPolicy {
 	var first *fleet.RolloutPolicy
 	for i := range policies {
@@ -26,7 +25,7 @@ func Covering(policies []fleet.RolloutPolicy, track Track) *fleet.RolloutPolicy 
 	return first
 }
 
-// Newest returns the newest rollout of one track, or nil if rollouts is empty.
+// Newest returns the newest rollout of one track, or nil.
 func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
 	if len(rollouts) == 0 {
 		return nil
@@ -36,8 +35,7 @@ func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
 	})
 }
 
-// Newer returns the name of the newest rollout of the given rollout's track, or empty if the given rollout is the
-// newest. Only the newest rollout can be undone.
+// Newer returns the name of the newest rollout of a rollout's track, or "" if the rollout itself is the newest.
 func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
 	newest := than
 	for i := range all {
@@ -53,16 +51,15 @@ func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
 	return newest.Name
 }
 
-// Name returns the name of the rollout with the given track and revision. Channel names contain no dash, so the name is
-// unambiguous.
+// Name returns the name of the rollout of a track with this revision.
 func Name(track Track, revision int64) string {
-	const maxModule = 180 // leaves room for channel and revision in an object name of at most 253 bytes
+	const maxModule = 180 // an object name of 253 bytes also contains the channel and the revision
 	module := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(track.Module))
 	return fmt.Sprintf("%.*s-%s-%d", maxModule, module, track.Channel, revision)
 }
 
-// Next returns the rollout that the publisher must create for the channel's version, or nil if no new rollout is
-// needed. runtimes are the runtimes that follow the track.
+// Next returns the rollout to create for the channel's version, or nil. runtimes are the runtimes that follow the
+// track.
 func Next(
 	policy *fleet.RolloutPolicy, track Track, version string, newest *fleet.Rollout, runtimes []Runtime,
 ) *fleet.RolloutSpec {
@@ -88,23 +85,23 @@ func Next(
 }
 
 // repeatable reports whether another rollout of the same version can follow an ended rollout. After a stopped or
-// rolled-back rollout, an operator must have requested a retry, or the channel must have had another version since. A
-// superseded rollout is the newest one only if a user deleted the later rollouts.
+// rolled-back rollout, an operator must have requested a retry, or the channel must have had another version since.
 func repeatable(ended *fleet.Rollout) bool {
 	state := ended.Status.State
 	return state == fleet.RolloutSuperseded || (state == fleet.RolloutStopped || state == fleet.RolloutRolledBack) &&
 		(ended.Spec.Retry || ended.Status.ReleasedAt != nil)
 }
 
-// releasable reports whether a stopped or rolled-back rollout holds back a version that its channel no longer has.
+// releasable reports whether a stopped or rolled-back rollout is about a version that its channel does not have
+// anymore.
 func releasable(state fleet.RolloutState, held, channel string) bool {
 	ended := state == fleet.RolloutStopped || state == fleet.RolloutRollingBack || state == fleet.RolloutRolledBack
 	return ended && channel != held
 }
 
 // lastGood returns the version to which runtimes return if the next promotion after a rollout fails:
-//   - the version that was published without a policy after the rollout, if there is one;
-//   - the rollout's promoted version, if every runtime has that version, even while the last wave still soaks;
+//   - the version that was published without a policy after the rollout, if any;
+//   - the rollout's promoted version, if every runtime has it;
 //   - otherwise, the rollout's last good version.
 func lastGood(before *fleet.Rollout) string {
 	if before.Status.VersionWithoutPolicy != "" {
@@ -117,11 +114,10 @@ func lastGood(before *fleet.Rollout) string {
 	return before.Spec.From
 }
 
-// needsNoRollout reports whether all runtimes can have the channel's version without a rollout: the newest rollout of
-// the track ended with another version, and no policy required waves for the channel's version.
+// needsNoRollout reports whether the newest rollout of the track ended with another version and no policy applies to
+// the channel's version.
 func needsNoRollout(newest *fleet.Rollout, channel string, policy *fleet.RolloutPolicy) bool {
-	// If the channel returns to the last good version, or an operator requested an undo, the rollout must be planned,
-	// because it rolls runtimes back.
+	// A rollout that must roll runtimes back must be planned.
 	returns := channel == newest.Spec.From || newest.Spec.Undo
 	return Finished(newest.Status.State) && newest.Spec.To != channel && !returns &&
 		(policy == nil || newest.Status.VersionWithoutPolicy == channel)
@@ -140,8 +136,8 @@ func updatedEverywhere(status fleet.RolloutStatus) bool {
 	return true
 }
 
-// proven reports whether an earlier rollout of the track proved the version of a rollout: the earlier rollout succeeded
-// with that version, or started when that version was the last good version.
+// proven reports whether an earlier rollout of the track succeeded with the version, or started when it was the last
+// good version.
 func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	return slices.ContainsFunc(own, func(r *fleet.Rollout) bool {
 		brought := r.Spec.To == of.Spec.To && r.Status.State == fleet.RolloutSucceeded && r.Status.Updated > 0
@@ -149,22 +145,21 @@ func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	})
 }
 
-// mostCommon returns the most common version among runtimes that is older than the promoted version. It is the last
-// good version of a track without rollouts. It returns empty, and no rollout is needed, if no runtime has an older
-// version, or if as many runtimes already have the promoted version.
+// mostCommon returns the most common older version among runtimes, which is the last good version of a track without
+// rollouts. It returns "" if no rollout is needed.
 func mostCommon(promoted string, runtimes []Runtime) string {
 	votes := map[string]int{}
 	for i := range runtimes {
 		votes[runtimes[i].Version]++
 	}
 	best := ""
-	for _, version := range slices.Sorted(maps.Keys(votes)) { // fast, because a fleet has few versions
+	for _, version := range slices.Sorted(maps.Keys(votes)) { // a fleet has few versions
 		if bundle.Older(version, promoted) && (best == "" || votes[version] > votes[best]) {
 			best = version
 		}
 	}
 	if votes[promoted] >= votes[best] {
-		return "" // the promoted version is not new: the other runtimes could not get it yet
+		return ""
 	}
 	return best
 }

@@ -19,10 +19,9 @@ import (
 )
 
 const (
-	// histories is the number of random histories if $KYMA_PULL_HISTORIES is not set. They use a fixed seed.
+	// histories is the default number of random histories, with a fixed seed.
 	histories = 5_000
-	// perHistory is the number of random histories that run for each history that $KYMA_PULL_HISTORIES requests. It is
-	// larger than one because these histories are cheaper than those of other tests.
+	// perHistory multiplies the number in $KYMA_PULL_HISTORIES, because these histories are fast.
 	perHistory = 10
 )
 
@@ -79,8 +78,8 @@ func TestRandomHistoriesKeepAllGuarantees(t *testing.T) {
 	}
 }
 
-// TestReplayedReportProvesOnlyItsOwnBundle covers an attacker who restores an old report of a runtime. The runtime
-// itself signed that report, so it is accepted, but it proves a version only if it is about the newest bundle.
+// An attacker restores an old report. The runtime signed that report, but it proves a version only if it is about the
+// newest bundle.
 func TestReplayedReportProvesOnlyItsOwnBundle(t *testing.T) {
 	w := newWorld(rand.New(rand.NewPCG(1795310912810351249, 13602)))
 	w.live()
@@ -89,7 +88,6 @@ func TestReplayedReportProvesOnlyItsOwnBundle(t *testing.T) {
 	}
 }
 
-// live runs a promotion with random events, and then an hour without failures.
 func (w *world) live() {
 	w.channel = "2.0.0"
 	for range 8 {
@@ -99,7 +97,7 @@ func (w *world) live() {
 		m.online, m.mood, m.refuses = true, v1beta2.StateReady, false
 		m.result, m.old, m.broken = v1beta2.CheckPassed, false, ""
 	}
-	// The last rollout may have just started. From now on, operators only resume and approve it.
+	// From now on, operators only resume and approve the last rollout.
 	for range 60 {
 		if newest := Newest(w.rollouts); newest != nil {
 			newest.Spec.Paused = false
@@ -127,7 +125,6 @@ func (w *world) live() {
 		newest.Status.Message)
 }
 
-// stir performs random events for one minute.
 func (w *world) stir() {
 	for _, m := range w.machines {
 		switch w.random.IntN(22) {
@@ -214,7 +211,7 @@ func (w *world) stir() {
 	w.now = w.now.Add(time.Duration(20+w.random.IntN(60)) * time.Second)
 }
 
-// check fails if a step of a rollout contradicts the actual events in the runtimes.
+// check fails the test if a step of a rollout contradicts the actual events in the runtimes.
 func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime) {
 	active := !Finished(step.Status.State) && step.Status.State != fleet.RolloutRollingBack
 	for i := range step.Status.Waves {
@@ -240,7 +237,7 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		ready = ready && (!checked || known(m) == v1beta2.CheckPassed || approvedWithoutChecks(r, n))
 		reportedAt := m.lastReport
 		if !m.polled && w.now.Sub(w.began) > r.Spec.OfflineAfter.Duration {
-			reportedAt = m.noted // a report that was not polled does not extend the wait
+			reportedAt = m.noted // an unread report does not extend the wait
 		}
 		quiet := w.now.Sub(reportedAt) > r.Spec.OfflineAfter.Duration
 		late := mine && !ready && m.lastReport.After(m.known.Given[keda.Module].Time.Add(5*time.Minute))
@@ -288,7 +285,7 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 	}
 }
 
-// checkProof fails if a wave is proven although the actual reports of its runtimes do not prove the version.
+// checkProof fails the test if a wave is proven although the actual reports do not prove the version.
 func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtime) {
 	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, situation: Situation{Now: w.now}}
 	p.begin(facts)
@@ -348,8 +345,7 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 	}
 }
 
-// checkChecks fails if a wave is proven although a check of a ready runtime is not Passed. It ignores silent runtimes,
-// which are deferred until they report again.
+// checkChecks fails the test if a wave is proven although a ready runtime's check did not pass.
 func (w *world) checkChecks(r *fleet.Rollout, wave int, m *machine, has string) {
 	mine := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.known.Given[keda.Module].Ready
 	broken := m.reported == m.knownDigest && m.saidState == v1beta2.StateError // the runtime has failed
@@ -369,7 +365,6 @@ func (w *world) checkChecks(r *fleet.Rollout, wave int, m *machine, has string) 
 	}
 }
 
-// known returns the recorded result of a machine's check, or empty.
 func known(m *machine) v1beta2.CheckResult {
 	if checks := m.known.Given[keda.Module].Checks; len(checks) > 0 {
 		return checks[0].Result
@@ -402,7 +397,7 @@ func (w *world) checkBelief(
 	}
 }
 
-// settled fails if the versions of the runtimes contradict the final state of the newest rollout.
+// settled fails the test if the runtimes' versions contradict the final state of the newest rollout.
 func (w *world) settled(r *fleet.Rollout) {
 	for range 3 {
 		w.promoteSurely()

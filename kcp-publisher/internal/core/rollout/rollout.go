@@ -1,13 +1,14 @@
-// Package rollout decides which runtimes get a promoted version, and why other runtimes do not get it yet. It is pure.
+// Package rollout decides which runtimes can be updated to a promoted version, and why other runtimes must wait. It is
+// pure.
 //
 // A rollout is the promotion of one module in one channel. Plan takes the rollout's status, the facts about every
-// runtime that follows the channel, and the time. It returns the next status and one Decision for each runtime. The
+// runtime that follows the channel, and the time. It returns the next status and a Decision for each runtime. The
 // caller writes the status before it acts on a decision, so a restarted publisher makes the same decision.
 //
-// A runtime is updated once a signed report names exactly the bundle that was published to it, lists the module as
-// ready in that version, and lists every check of its wave as Passed. A runtime with a Failed check has failed. A
-// runtime that is silent or waits for its maintenance window is deferred, which is neither a success nor a failure. A
-// wave starts when the previous wave is proven, and only reports of updated runtimes prove a wave.
+// A runtime is updated once a signed report contains exactly the published bundle, the module as ready, and every check
+// of its wave as Passed. A silent runtime and a runtime that waits for its maintenance window are deferred, which is
+// neither a success nor a failure. A wave starts when the updated runtimes of the previous wave have proven the
+// version.
 package rollout
 
 import (
@@ -27,13 +28,12 @@ type Runtime struct {
 	ID string
 	// Labels are the labels of the runtime's Kyma in the control plane.
 	Labels map[string]string
-	// LastReport is the time of the runtime's last report, or zero before the first report.
+	// LastReport is the time of the runtime's last report, or zero.
 	LastReport time.Time
-	// LatestUnrecorded is the latest time at which another publisher can have received a report without recording it.
-	// It is zero if all reports are recorded.
+	// LatestUnrecorded is the latest time at which another publisher can have received an unrecorded report, or zero.
 	LatestUnrecorded time.Time
 	// Unpublishable is true if the publisher cannot publish a newer bundle to the runtime. UnpublishableSince is the
-	// earliest possible time of the first failure.
+	// start of the problem.
 	Unpublishable      bool
 	UnpublishableSince time.Time
 	// Unresolved is the promoted version that the publisher could not resolve for the runtime, or empty. Message then
@@ -42,7 +42,7 @@ type Runtime struct {
 	// Version is the module's version in the newest published bundle. It is empty if the bundle does not contain the
 	// module.
 	Version string
-	// Given describes the rollout that published Version, or is nil if no rollout published it.
+	// Given is the rollout that selected Version, or nil.
 	Given *v1beta2.GivenVersion
 	// Current is true if the last report contains the digest of the newest bundle, is for the same generation of the
 	// runtime's Kyma, and lists the module in Version. State and Message are the module's state and message in that
@@ -50,7 +50,7 @@ type Runtime struct {
 	Current bool
 	State   v1beta2.State
 	Message string
-	// Waits is true if the runtime has the bundle and waits for its maintenance window to install the version.
+	// Waits is true if the runtime waits for its maintenance window.
 	Waits bool
 	// LacksChecks is true if the runtime's agent does not support checks.
 	LacksChecks bool
@@ -58,26 +58,25 @@ type Runtime struct {
 
 // Situation contains the inputs of a plan besides the rollout and its runtimes.
 type Situation struct {
-	// Newer is the name of the next rollout of the track. It is empty for the newest rollout.
+	// Newer is the name of the track's next rollout, or empty for the newest.
 	Newer string
 	// Channel is the channel's current version.
 	Channel string
-	// Proven is true if an earlier rollout of the track proved the promoted version.
+	// Proven is true if an earlier rollout proved the promoted version.
 	Proven bool
 	Now    time.Time
 
-	// places caches the positions of runtimes in the order of waves. Nil disables the cache.
+	// places caches the positions of runtimes in the order of waves. It can be nil.
 	places places
 }
 
 // Decision is the version of the module that a runtime can have.
 type Decision struct {
-	// Version is the allowed version. It is empty if the runtime must not get the module yet.
+	// Version is the allowed version, or empty if the runtime must not get the module yet.
 	Version string
-	// Undo is the newer version that Version replaces in a rollback.
+	// Undo is the newer version that a rollback replaces, or empty.
 	Undo string
-	// Held is the reason why the runtime cannot have the promoted version, or empty. The progress of a wave does not
-	// change the text.
+	// Held is the reason why the runtime cannot have the promoted version, or empty.
 	Held string
 	// Try is the promoted version if it could not be resolved for the runtime. The publisher resolves it in addition to
 	// Version to find out whether the runtime can have it later. Otherwise, Try is empty.
@@ -92,13 +91,11 @@ type Step struct {
 	Status fleet.RolloutStatus
 	// Decisions are in the order of the runtimes. They are nil after a rollout succeeded or was superseded.
 	Decisions []Decision
-	// Awaited marks the runtimes for which the rollout waits, in the same order. They are about to get a version or
-	// must report the result.
+	// Awaited marks the runtimes whose report the rollout awaits, in the same order.
 	Awaited []bool
 }
 
-// Finished reports whether a rollout with this state has ended. An ended rollout can only change to a rollback: after
-// an undo or, if it was stopped, because the channel has the last good version again.
+// Finished reports whether a rollout with this state has ended. An ended rollout can only change to a rollback.
 func Finished(state fleet.RolloutState) bool {
 	switch state {
 	case fleet.RolloutStopped, fleet.RolloutRolledBack, fleet.RolloutSuperseded, fleet.RolloutSucceeded:
@@ -117,13 +114,12 @@ type plan struct {
 	waves     []wave
 	// before is the state of the rollout before the step.
 	before fleet.RolloutState
-	// downwards is true if the promoted version is older than the last good version. In that case, runtimes that have
-	// the last good version keep it.
+	// downwards is true if the promoted version is older than the last good version. Runtimes with the last good
+	// version then keep it.
 	downwards bool
 }
 
-// Plan decides the next step of a rollout. Equal arguments give equal steps, because all progress is recorded in the
-// status.
+// Plan decides the next step of a rollout. Equal arguments give equal steps.
 func Plan(
 	name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runtimes []Runtime, situation Situation,
 ) Step {
@@ -153,7 +149,6 @@ func newPlan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, si
 	}
 }
 
-// awaited marks the runtimes for which the rollout waits.
 func (p *plan) awaited(runtimes []Runtime) []bool {
 	all := make([]bool, len(runtimes))
 	if Finished(p.status.State) {
@@ -167,7 +162,7 @@ func (p *plan) awaited(runtimes []Runtime) []bool {
 	return all
 }
 
-// stuck returns a step in which every runtime keeps its version, because the course is invalid.
+// The course is invalid, so every runtime keeps its version.
 func (p *plan) stuck(runtimes []Runtime, why error) Step {
 	if p.active() {
 		p.status.State, p.status.Message = fleet.RolloutWaiting, "spec."+why.Error()
@@ -175,7 +170,7 @@ func (p *plan) stuck(runtimes []Runtime, why error) Step {
 	return p.hold(runtimes)
 }
 
-// hold returns a step in which every runtime keeps its version.
+// Every runtime keeps its version.
 func (p *plan) hold(runtimes []Runtime) Step {
 	p.members = make([]member, len(runtimes))
 	for i, r := range runtimes {
@@ -184,18 +179,16 @@ func (p *plan) hold(runtimes []Runtime) Step {
 	return Step{Status: p.status, Decisions: p.decide(runtimes)}
 }
 
-// active reports whether the rollout still moves forward.
+// active reports whether the rollout still makes progress.
 func (p *plan) active() bool {
 	return !Finished(p.status.State) && p.status.State != fleet.RolloutRollingBack
 }
 
-// back reports whether the rollout is rolling back or was rolled back.
 func (p *plan) back() bool {
 	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
 }
 
-// changeDirection stops the rollout or rolls it back after failures or at the request of an operator. An ended rollout
-// only changes if it is undone or its channel has the last good version again.
+// changeDirection stops the rollout or rolls it back, after failures or at the request of an operator.
 func (p *plan) changeDirection() {
 	state := &p.status.State
 	withdrawn := p.situation.Channel == p.spec.From && (p.active() || *state == fleet.RolloutStopped)
@@ -221,7 +214,7 @@ func (p *plan) changeDirection() {
 	}
 }
 
-// release records the first time at which the channel has another version than the one that this rollout holds back.
+// release records the first time at which the channel has another version than this rollout.
 func (p *plan) release() {
 	if s := &p.status; s.ReleasedAt == nil && p.situation.Newer == "" &&
 		releasable(s.State, p.spec.To, p.situation.Channel) {
@@ -230,8 +223,7 @@ func (p *plan) release() {
 	}
 }
 
-// stamp returns the current time in whole seconds, which is the precision of the API. It rounds up, so no soak time is
-// shorter than specified.
+// stamp returns the time in whole seconds, as in the API. It rounds up, so that no soak time is too short.
 func (p *plan) stamp() metav1.Time {
 	now := p.situation.Now.UTC().Truncate(time.Second)
 	if now.Before(p.situation.Now) {
@@ -252,9 +244,8 @@ func (p *plan) startRollback(why string) {
 	p.checkRolledBack()
 }
 
-// checkRolledBack ends a rollback when every runtime that got the version from this rollout has reported the last good
-// version, is silent, or is overdue. Overdue runtimes must not block the next promotion. They are still rolled back as
-// soon as the publisher can publish to them.
+// checkRolledBack ends a rollback when every updated runtime has returned to the last good version, is silent, or is
+// overdue. Overdue runtimes must not block the next promotion.
 func (p *plan) checkRolledBack() {
 	for i := range p.members {
 		m := &p.members[i]
@@ -271,7 +262,7 @@ func (p *plan) overdue(m *member) bool {
 	return since == nil || m.wave < 0 || p.situation.Now.After(since.Add(p.spec.Waves[m.wave].Deadline.Duration))
 }
 
-// overBudget returns a message about the first wave with more failures than allowed, or empty.
+// overBudget returns a message about the first wave with too many failures, or "".
 func (p *plan) overBudget() string {
 	for i := range p.waves {
 		w := &p.waves[i]
@@ -283,7 +274,6 @@ func (p *plan) overBudget() string {
 	return ""
 }
 
-// advance starts and proves waves in their order.
 func (p *plan) advance() {
 	now := p.stamp()
 	p.status.State = fleet.RolloutProgressing
@@ -326,7 +316,6 @@ func (p *plan) advance() {
 	p.end(fleet.RolloutSucceeded, p.success())
 }
 
-// success returns the message of a rollout whose waves are all proven.
 func (p *plan) success() string {
 	if slices.ContainsFunc(p.waves, func(w wave) bool { return w.total > 0 }) {
 		return "every wave is proven"
@@ -334,7 +323,7 @@ func (p *plan) success() string {
 	return "no runtime had to be updated"
 }
 
-// waits returns a message if a wave waits for an approval or selects no runtimes, or empty.
+// waits returns a message if a wave waits for an approval or selects no runtimes, or "".
 func (p *plan) waits(wave int) string {
 	if slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name) {
 		return ""
@@ -352,10 +341,8 @@ func (p *plan) waits(wave int) string {
 	return ""
 }
 
-// unprovenRuntimes returns the number of runtimes in a wave that should prove the promoted version but cannot: they
-// have a newer version, or got the version from a rollout that ended before they were ready. It returns zero if another
-// runtime proves the version, or if no later wave would deliver the version to more runtimes. After the last wave,
-// every new runtime would get the version.
+// unprovenRuntimes returns the number of runtimes in a wave that should prove the promoted version but cannot, for
+// example because they have a newer version. It returns 0 if another runtime proves the version.
 func (p *plan) unprovenRuntimes(number int) int {
 	var all wave
 	later := 0

@@ -13,31 +13,29 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Followers contains the runtimes that follow a track, and the version of the track's channel. Runtimes can be empty
-// for a track that needs no rollout (see AtRest).
+// Followers contains the runtimes that follow a track, and the version of the track's channel.
 type Followers struct {
 	Channel  string
 	Runtimes []Runtime
 }
 
-// Round is the result of one evaluation of all tracks. The caller writes Create and Update before it uses Gates.
+// Round is the result of one evaluation of all tracks. The caller must write Create and Update before it uses Gates.
 type Round struct {
 	// Create are new rollouts with their first status. Update are rollouts with a changed status. Forget are old
-	// rollouts that the caller deletes.
+	// rollouts to delete.
 	Create, Update, Forget []*fleet.Rollout
-	// Gates are the gates by track. If a track has no gate, all runtimes can have the channel's version.
+	// Gates are the gates by track. Without a gate, all runtimes can have the channel's version.
 	Gates Gates
-	// Newest are the newest rollouts of all tracks after the round, sorted by name.
+	// Newest are the newest rollouts of all tracks, sorted by name.
 	Newest []*fleet.Rollout
-	// Active is true if a rollout is in progress, so the passage of time alone can change the next round.
+	// Active is true if a rollout is in progress.
 	Active bool
 
 	places places
 }
 
-// AtRest returns a function that reports whether a track is at rest, which means that the publisher does not need to
-// plan a rollout for it. A track is at rest if it has no policy and no rollout, or if its newest rollout succeeded and
-// the channel still has the last good version.
+// AtRest returns a function that reports whether a track needs no plan: it has no policy and no rollout, or its newest
+// rollout succeeded and the channel still has that version.
 func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track Track, channel string) bool {
 	byTrack := tracked(rollouts)
 	return func(track Track, channel string) bool {
@@ -49,7 +47,7 @@ func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track
 	}
 }
 
-// tracked returns the rollouts by track. It omits rollouts that are being deleted.
+// tracked omits rollouts that are being deleted.
 func tracked(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
 	byTrack := map[Track][]*fleet.Rollout{}
 	for i := range rollouts {
@@ -64,8 +62,7 @@ func tracked(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
 // keptRollouts is the number of newest rollouts of a track that are never deleted.
 const keptRollouts = 10
 
-// NextRound decides the next step of the rollouts of all tracks. The rollouts of a track that is missing in followers
-// do not change, because the facts about its runtimes are unknown.
+// NextRound decides the next step of all rollouts. The rollouts of a track that is missing in followers do not change.
 func NextRound(
 	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
 ) Round {
@@ -118,7 +115,7 @@ func (r *Round) track(
 		return
 	}
 	if newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo {
-		// After the rollout succeeded, runtimes that were offline get the version immediately.
+		// After the rollout succeeded, runtimes that were offline are updated immediately.
 		r.addRecordedGate(r.recordAllowedVersion(newest, "", now))
 		r.forget(own)
 		return
@@ -137,7 +134,7 @@ func (r *Round) track(
 }
 
 // Hold replaces the creation of a rollout that the API server refuses. All runtimes keep their versions, and why
-// becomes the message of their modules. The next round tries to create the rollout again.
+// becomes the message of their modules.
 func (r *Round) Hold(refused *fleet.Rollout, why string) {
 	same := func(other *fleet.Rollout) bool { return other.Name == refused.Name }
 	r.Create, r.Newest = slices.DeleteFunc(r.Create, same), slices.DeleteFunc(r.Newest, same)
@@ -148,7 +145,7 @@ func (r *Round) Hold(refused *fleet.Rollout, why string) {
 }
 
 // recordAllowedVersion records in an ended rollout which version all runtimes can have without a rollout. An empty
-// version means the rollout's own version. recordAllowedVersion returns the rollout with the updated status.
+// version means the rollout's own version.
 func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now time.Time) *fleet.Rollout {
 	p := newPlan(ended.Name, ended.Spec, ended.Status, Situation{Channel: version, Now: now})
 	p.release()
@@ -162,14 +159,13 @@ func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now t
 	return next
 }
 
-// addRecordedGate adds the gate of a track's newest rollout according to its recorded status, without a next step. If
-// the rollout has not succeeded, no more runtimes get the version, and no runtime loses it.
+// addRecordedGate adds the gate for a rollout's recorded status without a next step. Unless the rollout succeeded,
+// every runtime keeps its version.
 func (r *Round) addRecordedGate(newest *fleet.Rollout) {
 	r.Gates[Track{newest.Spec.Module, newest.Spec.Channel}] = NewGate(newest, Step{Status: newest.Status}, nil)
 	r.Newest = append(r.Newest, newest)
 }
 
-// addRollout adds a rollout to the round with its next status.
 func (r *Round) addRollout(rollout *fleet.Rollout, status fleet.RolloutStatus, now time.Time) {
 	status.ObservedGeneration = max(rollout.Generation, 1) // the API server sets generation 1 for a new object
 	status.Conditions = conditions(rollout.Status.Conditions, status, now)
@@ -187,7 +183,7 @@ func (r *Round) addRollout(rollout *fleet.Rollout, status fleet.RolloutStatus, n
 	r.Active = r.Active || !Finished(status.State)
 }
 
-// conditions returns the conditions of a status. Tools such as kubectl wait use them.
+// Tools such as kubectl wait use these conditions.
 func conditions(before []metav1.Condition, status fleet.RolloutStatus, now time.Time) []metav1.Condition {
 	after := slices.Clone(before)
 	set := func(kind string, is metav1.ConditionStatus) {

@@ -26,7 +26,6 @@ func policies(names ...string) []fleet.RolloutPolicy {
 	return all
 }
 
-// carriedOut returns rollout keda-regular-1 in the given state, as stored in the API server.
 func carriedOut(state fleet.RolloutState) fleet.Rollout {
 	r := fleet.Rollout{Spec: twoWaves()}
 	r.Name, r.ResourceVersion = first, "7"
@@ -48,7 +47,7 @@ func TestRolloutsAreCreatedAndContinued(t *testing.T) {
 		rollouts  []fleet.Rollout
 		followers map[Track]Followers
 		made      string
-		// dev and prod are the allowed versions of the runtimes with these names. They are empty without a gate.
+		// dev and prod are the allowed versions of the runtimes with these names, or empty without a gate.
 		dev, prod string
 	}{
 		"Channel without a policy and rollouts": {followers: following("2.0.0")},
@@ -291,7 +290,6 @@ func TestRolloutChangesAreReportedOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkNextRound plans one round of 50 rollouts, each of one module with 10,000 runtimes.
 func BenchmarkNextRound(b *testing.B) {
 	followers := map[Track]Followers{}
 	var rollouts []fleet.Rollout

@@ -19,11 +19,11 @@ import (
 // maxGranted limits the number of runtime IDs in one wave's status.
 const maxGranted = 500
 
-// Rest is the name of the wave that is added for runtimes that no other wave selects.
+// Rest is the name of the added wave for runtimes that no other wave selects.
 const Rest = "rest"
 
-// Complete returns the course with an additional last wave for the runtimes that no other wave selects. Its settings
-// are a copy of the previous wave's settings. Its name is "rest", with a number if a wave of the policy has this name.
+// Complete returns the course with an additional last wave for the runtimes that no other wave selects. The wave copies
+// the previous wave's settings.
 func Complete(course fleet.Course) fleet.Course {
 	all := *course.DeepCopy()
 	last := all.Waves[len(all.Waves)-1]
@@ -40,7 +40,7 @@ func Complete(course fleet.Course) fleet.Course {
 	return all
 }
 
-// Check validates a course beyond the schema of the API server. The error contains the field.
+// Check validates a course beyond the schema of the API server. The error names the field.
 func Check(course fleet.Course) error {
 	names := map[string]bool{}
 	for i, w := range course.Waves {
@@ -71,8 +71,8 @@ func Check(course fleet.Course) error {
 	return nil
 }
 
-// place returns a runtime's position in the order in which waves select runtimes. It is a hash of policy and runtime,
-// so it is the same in all rollouts of the policy. It has 52 bits, so a JSON number can represent it exactly.
+// place returns a runtime's position in the order in which waves select runtimes. It is a hash, so it is the same in
+// all rollouts of a policy. It has 52 bits, so JSON represents it exactly.
 func place(policy, runtime string) int64 {
 	sum := sha256.Sum256([]byte(policy + "\x00" + runtime))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 12)
@@ -98,28 +98,25 @@ func (p places) of(policy, runtime string) int64 {
 	return at
 }
 
-// wave contains the numbers of a wave's runtimes by state.
+// wave counts a wave's runtimes by state.
 type wave struct {
 	selector labels.Selector // nil for a wave by percent or count
-	// unmatched is true if the selector matches no runtime at all.
+	// unmatched is true if the selector matches no runtime.
 	unmatched bool
-	// total is the number of the wave's runtimes, except unaffected runtimes. The other fields count runtimes by state.
-	// Runtimes that are waiting for the version are only counted in total.
+	// total is the number of the wave's runtimes without the unaffected ones. The other fields count runtimes by state.
 	total, updated, inFlight, failed, deferred int
-	// fresh counts the runtimes that do not have the module yet.
+	// fresh counts the runtimes without the module.
 	fresh int
-	// unaffected counts runtimes that already have the promoted version or a newer one, but not from this rollout. They
-	// are not part of total. working counts the unaffected runtimes in which the promoted version works.
+	// unaffected counts runtimes that have the promoted or a newer version, but not from this rollout. working counts
+	// the unaffected runtimes in which the promoted version works.
 	unaffected, working int
-	// workingSince is the latest time at which one of the working runtimes got the version, or zero.
+	// workingSince is the latest time at which one of the working runtimes was updated, or zero.
 	workingSince time.Time
-	// unread counts the updated runtimes whose reports this publisher has not read since its start. Such a report may
-	// contain a failure.
+	// unread counts the updated runtimes whose reports this publisher has not read since its start.
 	unread int
-	// unchecked describes the runtimes whose checks prevent the wave from being proven. measuring counts the runtimes
-	// that are ready with the version while their checks are measured, and is part of inFlight. outdated counts the
-	// runtimes whose agents do not support checks. overdue counts the measuring runtimes whose time for measurements
-	// has passed.
+	// unchecked describes the runtimes whose checks did not pass. measuring counts the ready runtimes whose checks are
+	// measured. outdated counts the runtimes whose agents do not support checks. overdue counts the measuring runtimes
+	// after their time for measurements.
 	unchecked                    []string
 	measuring, outdated, overdue int
 	// broken lists the runtimes with failed checks.
@@ -136,13 +133,12 @@ func (p *plan) selectors() {
 	p.waves = make([]wave, len(p.spec.Waves))
 	for i := range p.spec.Waves {
 		if s := p.spec.Waves[i].Selector; s != nil {
-			p.waves[i].selector, _ = metav1.LabelSelectorAsSelector(s) // cannot fail: Check validated the selector
+			p.waves[i].selector, _ = metav1.LabelSelectorAsSelector(s) // Check validated the selector
 		}
 	}
 }
 
-// empty reports whether a wave's selector matches no runtime and the policy does not allow that. Such a wave does not
-// prove the version, so the rollout must not continue to later waves unless an earlier rollout proved the version.
+// empty reports whether a wave's selector matches no runtime although the policy does not allow that.
 func (p *plan) empty(number int) bool {
 	if !p.waves[number].unmatched || p.spec.Waves[number].AllowEmpty || p.situation.Proven {
 		return false
@@ -150,13 +146,12 @@ func (p *plan) empty(number int) bool {
 	return slices.ContainsFunc(p.waves[number+1:], func(later wave) bool { return later.total > 0 })
 }
 
-// matches reports whether a wave's selector matches any runtime.
 func (w *wave) matches(runtimes []Runtime) bool {
 	return slices.ContainsFunc(runtimes, func(r Runtime) bool { return w.selector.Matches(labels.Set(r.Labels)) })
 }
 
-// begin assigns the runtimes to waves. The first call records the last place of each wave with a percent or count,
-// because the wave must not change during the rollout.
+// The first call records the last place of each wave with a percent or count, because the wave must not change during
+// the rollout.
 func (p *plan) begin(runtimes []Runtime) {
 	p.selectors()
 	p.members = make([]member, len(runtimes))
@@ -177,8 +172,7 @@ func (p *plan) begin(runtimes []Runtime) {
 	}
 }
 
-// checkWaves returns an error if an edit of the waves after the start left runtimes or a wave without an assignment.
-// Such a rollout would skip the wave, or give the version to these runtimes without a limit.
+// checkWaves returns an error if an edit after the start left runtimes or a wave without an assignment.
 func (p *plan) checkWaves(runtimes []Runtime) error {
 	for i, w := range p.spec.Waves {
 		if p.status.Waves[i].All {
@@ -242,13 +236,12 @@ func (p *plan) waveOf(runtime int, own labels.Set) int {
 	return -1
 }
 
-// budgets converts the limits in a wave's spec, which can be percentages, to numbers of runtimes.
 func (w *wave) budgets(spec fleet.Wave) {
 	scaled := func(v *intstr.IntOrString, of int, up bool, otherwise int) int {
 		if v == nil {
 			return otherwise
 		}
-		n, _ := intstr.GetScaledValueFromIntOrPercent(v, of, up) // cannot fail: Check validated the value
+		n, _ := intstr.GetScaledValueFromIntOrPercent(v, of, up) // Check validated the value
 		return n
 	}
 	w.minReady = scaled(spec.MinReady, w.total-w.deferred, true, -1)
@@ -260,8 +253,7 @@ func (w *wave) budgets(spec fleet.Wave) {
 	}
 }
 
-// defaultFailures returns the default of maxFailures: 1 %, but at least 1 in a wave of ten or more runtimes. In a large
-// wave, a single runtime must not stop the rollout, because it may have its own problem or send false reports. A small
+// defaultFailures returns the default of maxFailures: 1 %, but at least 1 in a wave of ten or more runtimes. A smaller
 // wave tolerates no failure.
 func defaultFailures(total int) int {
 	if total < smallWave {
@@ -273,7 +265,7 @@ func defaultFailures(total int) int {
 // smallWave is the minimum number of runtimes in a wave that tolerates failures by default.
 const smallWave = 10
 
-// unready returns why a wave is not ready, or empty if it is ready.
+// unready returns the reason why a wave is not ready, or "".
 func (w *wave) unready() string {
 	need := w.minReady
 	if need < 0 {
@@ -292,9 +284,8 @@ func (w *wave) unready() string {
 	return ""
 }
 
-// soakedAt returns the end of the soak time of a wave that became ready at the given time. If the wave has no runtimes
-// to update, its soak time starts when the last of its runtimes got the version. It has no soak time if an earlier
-// rollout proved the version.
+// soakedAt returns the end of the soak time of a wave that became ready at this time. A wave without runtimes to update
+// soaks from the last time at which one of its runtimes was updated.
 func (p *plan) soakedAt(number int, ready time.Time) time.Time {
 	if w := &p.waves[number]; w.total == 0 {
 		ready = w.workingSince
@@ -321,8 +312,7 @@ func (w *wave) addUnresolved(r *Runtime) {
 	w.unresolved = append(w.unresolved, r.ID+" ("+bundle.Bounded(r.Message, maxReasonBytes)+")")
 }
 
-// unreadMessage returns a message about reports that this publisher must read before the wave is proven, or empty if it
-// has read all reports.
+// unreadMessage returns a message about reports that this publisher must read first, or "".
 func (w *wave) unreadMessage() string {
 	if w.unread == 0 {
 		return ""

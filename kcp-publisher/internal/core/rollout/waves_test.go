@@ -31,12 +31,11 @@ func TestMaxFailuresDefaultsToOnePercent(t *testing.T) {
 	}
 }
 
-// TestUnpublishableRuntimeDoesNotStopAWave covers a runtime whose reports are not recorded, for example because another
-// agent uses its identity. Registry outages affect all runtimes, which exceeds maxDeferred.
+// The runtime's reports are not recorded, for example because another agent uses its identity.
 func TestUnpublishableRuntimeDoesNotStopAWave(t *testing.T) {
 	for name, c := range map[string]struct {
 		unpublishable, minutes, started int  // minutes since the publish failure and since the start of the wave
-		want                            bool // the next wave starts
+		want                            bool // true if the next wave starts
 	}{
 		"one unpublishable runtime before the deadline": {1, 9, 60, false},
 		"one unpublishable runtime after the deadline":  {1, 11, 60, true},

@@ -32,17 +32,17 @@ type machine struct {
 	saidResult  v1beta2.CheckResult
 	noted       time.Time  // the recorded arrival time of the last report
 	reports     []reported // all reports of the runtime
-	// In the publisher's memory: the arrival time of the last report, if it was polled since the start.
+	// In the publisher's memory: the arrival time of the last report.
 	lastReport time.Time
 	polled     bool
-	// In the runtime: whether it pulls and reports, and the state of the module.
+	// In the runtime: online is true if the agent pulls and reports.
 	online bool
 	mood   v1beta2.State
-	// result is the last result of the check, or empty before the first measurement.
+	// result is the last result of the check, or empty.
 	result v1beta2.CheckResult
 	// old is true if the agent does not support checks.
 	old bool
-	// In the registry: refuses is true if the registry refuses bundles for this runtime.
+	// refuses is true if the registry refuses bundles for this runtime.
 	refuses      bool
 	refusedSince time.Time
 	// broken is the version that the publisher cannot resolve for the runtime, or empty. unresolved is the version that
@@ -54,7 +54,6 @@ type machine struct {
 	readyBy map[string]bool
 }
 
-// reported is a report about a bundle.
 type reported struct {
 	about int
 	state v1beta2.State
@@ -78,7 +77,6 @@ func (w *world) fact(m *machine) Runtime {
 	return r
 }
 
-// world is a fleet with its publisher and its rollouts.
 type world struct {
 	random   *rand.Rand
 	now      time.Time
@@ -163,7 +161,6 @@ func (w *world) course() fleet.Course {
 	return course
 }
 
-// push pushes a new bundle with the machine's version to the registry.
 func (w *world) push(m *machine) {
 	w.digests++
 	m.digest = w.digests
@@ -195,8 +192,6 @@ func (w *world) publish(m *machine) {
 		w.push(m)
 	case bundle.Older(d.Version, m.version) && d.Undo != m.version: // refused as a downgrade
 	default:
-		// After a crash between the push and the status update, the next rollout of the version is recorded as its
-		// source.
 		noted := m.known.Given[keda.Module].Rollout
 		if bundle.Older(d.Version, m.version) && m.givenBy != gate.rollout && noted != gate.rollout {
 			w.fail("%s is rolled back from %s to %s, but not touched by %s", m.id, m.version, d.Version, gate.rollout)
@@ -207,7 +202,6 @@ func (w *world) publish(m *machine) {
 	w.write(m)
 }
 
-// write records the state of a machine in its Kyma's status.
 func (w *world) write(m *machine) {
 	manifests := []bundle.Manifest{{Module: keda.Module, Channel: keda.Channel, Version: m.version}}
 	given := w.gates.Given(m.id, manifests, &m.known, w.now)
@@ -235,7 +229,6 @@ func (w *world) believe(m *machine) {
 	}
 }
 
-// report lets a runtime pull its bundle and report its state.
 func (w *world) report(m *machine) {
 	if m.online {
 		result := m.result
@@ -269,8 +262,7 @@ func (w *world) shown(version string) bool {
 	return false
 }
 
-// promote plans one step of the newest rollout, as the publisher does in each round. It creates the rollout if the
-// channel has another version.
+// promote plans one step of the newest rollout, and creates a rollout if the channel has another version.
 func (w *world) promote() {
 	facts := make([]Runtime, len(w.machines))
 	for i, m := range w.machines {

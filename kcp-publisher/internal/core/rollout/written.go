@@ -15,9 +15,8 @@ func NewestOfAll(rollouts []fleet.Rollout) (newest []*fleet.Rollout) {
 	return newest
 }
 
-// Written returns the gates of recorded rollouts for some of their runtimes, such as the runtimes of one shard. Each
-// decision equals the decision of the Round that wrote the rollouts. It depends only on the runtime and on the
-// rollout's status, which contains the waves, their progress and the granted runtimes.
+// Written returns the gates of recorded rollouts for some of their runtimes, such as the runtimes of one shard. The
+// decisions equal those of the Round that wrote the rollouts.
 func Written(
 	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
 ) Gates {
@@ -27,7 +26,7 @@ func Written(
 		seen, followed := followers[track]
 		switch {
 		case followed && needsNoRollout(newest, seen.Channel, Covering(policies, track)):
-			// No gate: every runtime may have the channel's version.
+			// Without a gate, every runtime can have the channel's version.
 		case !followed, newest.Status.State == fleet.RolloutSucceeded:
 			gates[track] = NewGate(newest, Step{Status: newest.Status}, nil)
 		default:
@@ -39,7 +38,7 @@ func Written(
 	return gates
 }
 
-// recordedStep returns the step that the rollout's status records. Unlike Plan, it does not compute the next step.
+// Unlike Plan, recordedStep does not compute the next step.
 func recordedStep(rollout *fleet.Rollout, runtimes []Runtime, situation Situation) Step {
 	p := newPlan(rollout.Name, rollout.Spec, rollout.Status, situation)
 	if Check(p.spec.Course) != nil || len(p.status.Waves) != len(p.spec.Waves) {
@@ -53,8 +52,7 @@ func recordedStep(rollout *fleet.Rollout, runtimes []Runtime, situation Situatio
 	return Step{Status: p.status, Decisions: p.decide(runtimes), Awaited: p.awaited(runtimes)}
 }
 
-// grantRecorded grants the version to the runtimes that a wave's status lists or, without maxConcurrent, to all
-// reachable runtimes of the wave.
+// grantRecorded selects the runtimes in a wave's status or, without maxConcurrent, all reachable runtimes of the wave.
 func (p *plan) grantRecorded(number int, runtimes []Runtime) {
 	wave := &p.status.Waves[number]
 	if !p.active() || wave.StartedAt == nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// checkParts fails if the gates that two shards compute from the written rollout decide differently than the planner.
+// checkParts fails the test if the gates of two shards decide differently than the planner.
 func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 	parts := [2][]Runtime{}
 	for _, fact := range facts {
@@ -40,8 +40,7 @@ func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 	w.checkEarlier(r, written, facts)
 }
 
-// checkEarlier fails if a shard gives the version of a rollout to a runtime before the rollout's first step was
-// written.
+// checkEarlier fails the test if a shard updates a runtime before the rollout's first step was written.
 func (w *world) checkEarlier(r *fleet.Rollout, written []fleet.Rollout, facts []Runtime) {
 	written[0].Status = fleet.RolloutStatus{}
 	gate := Written(nil, written, map[Track]Followers{keda: {Channel: w.channel, Runtimes: facts}}, w.now)[keda]

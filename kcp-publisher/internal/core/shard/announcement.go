@@ -15,25 +15,23 @@ import (
 
 // Announcement is the planner's message to the shards.
 type Announcement struct {
-	// Holder is the planner's name in its lease. Shards is the number of shards in the planner's configuration.
+	// Holder is the planner's name in its lease. Shards is the planner's number of shards.
 	Holder string `json:"holder"`
 	Shards int    `json:"shards"`
-	// State is the newest state of the control plane whose required Rollouts have all been written.
+	// State is the newest state of the control plane whose Rollouts have all been written.
 	State string `json:"state"`
-	// Active is true while a rollout is in progress. Shards then publish the times of their runtimes' reports for the
-	// planner.
+	// Active is true while a rollout is in progress. Shards then publish the times of their runtimes' reports.
 	Active bool `json:"active,omitempty"`
 }
 
-// Valid reports whether an announcement has the given number of shards and comes from holder, the current holder of the
-// planner's lease.
+// Valid reports whether an announcement has this number of shards and comes from holder, the holder of the planner's
+// lease.
 func (a Announcement) Valid(shards int, holder string) bool {
 	return a.State != "" && a.Shards == shards && a.Holder != "" && a.Holder == holder
 }
 
-// State returns a hash of the inputs of gates: the catalog, the policies, and the newest rollout of each module in each
-// channel. It does not need the progress of rollouts, because a process that sees an earlier step of a rollout never
-// gives the version to more runtimes than a process that sees a later step.
+// State returns a hash of the inputs of gates: the catalog, the policies, and the newest rollout of each track. It
+// ignores the progress of rollouts.
 func State(catalog string, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) string {
 	type named struct {
 		Name       string

@@ -7,10 +7,9 @@ import (
 )
 
 // Assign returns the member for each of n shards, or nil if members is empty. held contains the current holder of each
-// shard, even if that holder is no longer a member.
+// shard.
 //
-// The shares of two members differ by at most one shard. A member that holds at most its share keeps all its shards.
-// Shards move only if their holder is gone, or if their holder has more than its share.
+// The numbers of shards of two members differ by at most one. Shards move only if their holder is gone or has too many.
 func Assign(n int, held map[int]string, members []string) map[int]string {
 	if len(members) == 0 {
 		return nil
@@ -27,7 +26,7 @@ func Assign(n int, held map[int]string, members []string) map[int]string {
 			free = append(free, shard)
 		}
 	}
-	// Members that hold more shards get the larger shares. Otherwise, shards would move unnecessarily.
+	// Members with more shards get the larger shares, so that fewer shards move.
 	order := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(all[b]), len(all[a])), cmp.Compare(a, b))
 	})

@@ -9,7 +9,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// shares returns the number of shards of each member.
 func shares(to map[int]string) map[string]int {
 	all := map[string]int{}
 	for _, member := range to {

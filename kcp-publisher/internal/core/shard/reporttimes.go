@@ -9,27 +9,26 @@ import (
 	"time"
 )
 
-// ReportTimes are the times of the last reports of a shard's runtimes. The statuses of Kymas record these times only
-// once a day, but rollouts need them within minutes.
+// ReportTimes are the times of the last reports of a shard's runtimes. The statuses of Kymas are updated too rarely for
+// rollouts.
 type ReportTimes struct {
-	// At is the time at which the shard's publisher collected the report times. Began is the time at which it first
-	// polled for reports.
+	// At is the time at which the report times were collected. Began is the time at which the shard's publisher first
+	// read reports.
 	At    time.Time `json:"at"`
 	Began time.Time `json:"began"`
-	// Kymas are the report times of the Kymas with an accepted report, by name.
+	// Kymas are the report times by name of the Kyma.
 	Kymas map[string]ReportTime `json:"kymas"`
 }
 
-// ReportTime describes the last accepted report of one runtime: its creation and arrival in Unix seconds, and the first
-// digits of the digest of its content.
+// ReportTime contains the creation and arrival of a runtime's last accepted report in Unix seconds, and the start of
+// its content's digest.
 type ReportTime struct {
 	Made    int64  `json:"m"`
 	Arrived int64  `json:"a"`
 	Content string `json:"c"`
 }
 
-// contentDigits is the number of hexadecimal digits in ReportTime.Content. It is enough to distinguish two consecutive
-// reports of a runtime.
+// contentDigits is the number of hexadecimal digits in ReportTime.Content.
 const contentDigits = 12
 
 // NewReportTime returns the ReportTime of a report. content is the digest of the report's content, such as
@@ -38,7 +37,7 @@ func NewReportTime(made, arrived time.Time, content string) ReportTime {
 	return ReportTime{made.Unix(), arrived.Unix(), shortened(content)}
 }
 
-// HasContent reports whether content is the digest of the report's content. It compares only the first contentDigits.
+// HasContent reports whether the report's content has this digest. It compares only the first contentDigits.
 func (h ReportTime) HasContent(content string) bool {
 	return h.Content != "" && h.Content == shortened(content)
 }
@@ -51,11 +50,10 @@ func shortened(digest string) string {
 	return digest[algorithm : algorithm+contentDigits]
 }
 
-// maxEncodedBytes limits the size of compressed report times, so they fit into a ConfigMap. maxDecodedBytes limits the
-// uncompressed size.
+// Compressed report times must fit into a ConfigMap.
 const maxEncodedBytes, maxDecodedBytes = 1_000_000, 32 << 20
 
-// Encode returns the report times as compressed JSON, which DecodeReportTimes parses.
+// Encode returns the report times as compressed JSON.
 func (h ReportTimes) Encode() ([]byte, error) {
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)

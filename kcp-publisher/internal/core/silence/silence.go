@@ -1,35 +1,31 @@
 // Package silence decides whether a runtime is silent. Conditions, rollouts and shards use the same decision.
 //
-// An unchanged report is not written to the Kyma's status, so the status alone does not prove silence. After a restart
-// or a change of leader, the previous publisher may have received reports that it did not record. Such a runtime is
-// Uncertain: its conditions do not change, and a rollout does not treat it as offline or give it a version. The state
-// ends when this publisher has polled for the report, or when even an unrecorded report would be too old.
+// An unchanged report is not written to the Kyma's status. After a restart, the previous publisher may have received
+// unrecorded reports, so the runtime is Uncertain until this publisher has read its report.
 package silence
 
 import "time"
 
 // LastReport is the known time of a runtime's last report.
 type LastReport struct {
-	// At is the time of the last report whose content is known, or zero if no such report was received.
+	// At is the time of the last report with known content, or zero.
 	At time.Time
-	// Possible is the latest time at which another publisher may have received a report that it did not record. It is
-	// zero if all reports are recorded.
+	// Possible is the latest time at which another publisher may have received an unrecorded report, or zero.
 	Possible time.Time
 }
 
 // State describes whether a runtime reports.
 type State int
 
-// The states of a runtime.
+// States of a runtime.
 const (
-	// Never: the runtime has not reported yet.
+	// Never means that the runtime has not reported yet.
 	Never State = iota
-	// Reporting: the last report is not older than the allowed silence.
+	// Reporting means that the last report is not older than the allowed silence.
 	Reporting
-	// Uncertain: the last known report is older than the allowed silence, but another publisher may have received a
-	// newer report.
+	// Uncertain means that the last known report is too old, but another publisher may have received a newer one.
 	Uncertain
-	// Silent: the last report is older than the allowed silence.
+	// Silent means that the last report is older than the allowed silence.
 	Silent
 )
 

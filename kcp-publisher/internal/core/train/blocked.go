@@ -6,8 +6,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// operatorReasons are the wait reasons that only an operator can resolve. The alert KymaPullTrainBlocked lists the same
-// reasons.
+// The alert KymaPullTrainBlocked has the same list.
 var operatorReasons = []v1alpha1.WaitReason{
 	v1alpha1.WaitChannelMissing, v1alpha1.WaitTemplateMissing, v1alpha1.WaitOtherPolicy, v1alpha1.WaitTooManyFailures,
 	v1alpha1.WaitCheckFailed,
@@ -20,7 +19,7 @@ func Blocked(p *v1alpha1.PromotionPolicy) []Position {
 	})
 }
 
-// NewlyBlocked returns the versions that are blocked after, but not before, a change of the policy's status.
+// NewlyBlocked returns the versions that a change of the policy's status blocked.
 func NewlyBlocked(before, after *v1alpha1.PromotionPolicy) []Position {
 	was := Blocked(before)
 	return slices.DeleteFunc(Blocked(after), func(at Position) bool {

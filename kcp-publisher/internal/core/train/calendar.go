@@ -9,9 +9,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// calendar contains the times without promotions. It does not use package bundle/window, whose windows have UTC offsets
-// instead of time zones. With an offset, a freeze that spans a change to or from daylight saving time would end an hour
-// too early or too late.
+// calendar contains the times without promotions. The windows of package bundle/window have UTC offsets, with which a
+// freeze would ignore daylight saving time.
 type calendar struct {
 	zone    *time.Location
 	notOn   [7]bool
@@ -23,7 +22,7 @@ type freeze struct {
 	from, until time.Time
 }
 
-// newCalendar parses the calendar of a PromotionPolicy. The error starts with the name of the invalid field.
+// The error starts with the name of the invalid field.
 func newCalendar(spec *fleet.PromotionCalendar) (*calendar, error) {
 	c := &calendar{zone: time.UTC}
 	if spec == nil {
@@ -75,7 +74,7 @@ func (c *calendar) local(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a date (2026-12-18) or a local time (2026-12-18T17:00)", text)
 }
 
-// closed returns why the calendar does not allow a promotion at the given time, or empty if it does.
+// closed returns the reason why the calendar does not allow a promotion now, or "".
 func (c *calendar) closed(now time.Time) string {
 	for _, f := range c.freezes {
 		if !now.Before(f.from) && now.Before(f.until) {
@@ -88,10 +87,10 @@ func (c *calendar) closed(now time.Time) string {
 	return ""
 }
 
-// maxSteps limits the search for an open time: two steps for each freeze, and one for each closed day of a year.
+// maxSteps allows two steps for each freeze, and one for each closed day of a year.
 const maxSteps = 500
 
-// next returns the first time from now on at which the calendar allows a promotion, or zero if none is found.
+// next returns the first time at which the calendar allows a promotion, or zero.
 func (c *calendar) next(now time.Time) time.Time {
 	at := now
 	for range maxSteps {

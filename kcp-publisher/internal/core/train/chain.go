@@ -14,28 +14,24 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// chain plans one module of a policy.
 type chain struct {
 	*world
 	policy   *fleet.PromotionPolicy
 	module   string
 	meta     *v1beta2.ModuleReleaseMeta // nil unless exactly one ModuleReleaseMeta names the module
 	calendar *calendar
-	// invalid describes the problems of the policy's spec. It is empty for a valid spec.
+	// invalid describes the problems of the policy's spec, or is empty.
 	invalid string
 	before  fleet.ModuleTrain
 	next    fleet.ModuleTrain
 }
 
-// wait is one reason why a version is not promoted.
 type wait struct {
 	reason  fleet.WaitReason
 	message string
 }
 
-// plan adds the module to the outcome. While the module has no ModuleReleaseMeta, the status keeps the recorded
-// versions. Without them, plan could not detect that a new ModuleReleaseMeta reverts a version, and would promote that
-// version again.
+// Without a ModuleReleaseMeta, the status keeps the recorded versions, to detect a reverted version later.
 func (c *chain) plan(out *Outcome) {
 	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejected()}
 	if c.meta == nil {
@@ -48,10 +44,9 @@ func (c *chain) plan(out *Outcome) {
 	}
 }
 
-// positions adds the version of each channel to the module's status.
 func (c *chain) positions(out *Outcome) {
 	channels := c.policy.Spec.Channels
-	// The loop starts with the last channel, because each channel depends on the state of the next one.
+	// Each channel depends on the state of the next one, so the loop starts with the last channel.
 	after := (*fleet.TrainVersion)(nil)
 	for i := len(channels) - 1; i >= 0; i-- {
 		version := versionIn(c.meta, channels[i].Name)
@@ -71,8 +66,8 @@ func (c *chain) positions(out *Outcome) {
 	slices.Reverse(c.next.Versions)
 }
 
-// position decides whether the version in channel i can be promoted to the next channel. If so, it adds the promotion
-// to the outcome; otherwise, it sets the reason in the channel's entry. after is the entry of the next channel.
+// position adds the promotion from channel i to the outcome, or sets the reason for waiting in the channel's entry.
+// after is the entry of the next channel.
 func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVersion, out *Outcome) {
 	channels := c.policy.Spec.Channels
 	switch {
@@ -116,7 +111,6 @@ func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVer
 	}
 }
 
-// dueMessage describes how the promotion is performed.
 func (p Promotion) dueMessage() string {
 	if p.ByCommand {
 		return fmt.Sprintf("run `kcp-publisher train promote %s` with the flags of the Git repository", p.Policy)
@@ -124,8 +118,8 @@ func (p Promotion) dueMessage() string {
 	return "the publisher promotes the version next"
 }
 
-// final returns why the version can never be promoted to the next channel, unless an operator changes a channel. to is
-// the name of the next channel.
+// final returns the reasons why the version can never be promoted to the channel to, unless an operator changes a
+// channel.
 func (c *chain) final(entry *fleet.TrainVersion, to string) []wait {
 	for _, r := range c.next.Rejected {
 		if r.Version == entry.Version {
@@ -146,8 +140,7 @@ func (c *chain) final(entry *fleet.TrainVersion, to string) []wait {
 	return nil
 }
 
-// unknown returns the unmet conditions that an operator must resolve, and the conditions that cannot be evaluated
-// because facts are unknown.
+// unknown returns the conditions that an operator must resolve, and those that depend on unknown facts.
 func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (waits []wait) {
 	templates := c.templatesOf(entry.Version)
 	if len(templates) != 1 {
@@ -191,7 +184,6 @@ func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (wai
 	return waits
 }
 
-// templatesOf returns the ModuleTemplates of a version.
 func (c *chain) templatesOf(version string) (found []*v1beta2.ModuleTemplate) {
 	for i := range c.Templates {
 		t := &c.Templates[i]
@@ -259,7 +251,6 @@ func stateOf(r *fleet.Rollout) string {
 	return string(r.Status.State)
 }
 
-// early returns the wait for a version that has not been in the channel for long enough, or nil.
 func (c *chain) early(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []wait {
 	if channel.After == nil {
 		return []wait{{fleet.WaitPolicyHeld, fmt.Sprintf("spec.channels: channel %s requires after", channel.Name)}}
@@ -276,8 +267,8 @@ func (c *chain) early(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []
 	}
 }
 
-// busy returns the wait for the next channel while that channel has an active Rollout or a version that will still be
-// promoted. Otherwise, frequent versions would replace each other, and none would reach the last channel.
+// busy returns the wait for the next channel's active Rollout or pending promotion. Otherwise, frequent versions would
+// replace each other before the last channel.
 func (c *chain) busy(to string, after *fleet.TrainVersion) []wait {
 	if newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: to}]); newest != nil &&
 		!rollout.Finished(newest.Status.State) {
@@ -299,7 +290,7 @@ func (c *chain) busy(to string, after *fleet.TrainVersion) []wait {
 	return nil
 }
 
-// isMoving reports whether a version is expected to be promoted to the next channel without an operator.
+// isMoving reports whether the version is expected to be promoted without an operator.
 func isMoving(entry *fleet.TrainVersion) bool {
 	switch entry.Reason {
 	case fleet.WaitPolicyHeld,
@@ -330,7 +321,6 @@ func joined(waits []wait) string {
 	return bounded(strings.Join(texts, "; "), 600)
 }
 
-// bounded limits the size of a user's text.
 func bounded(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text

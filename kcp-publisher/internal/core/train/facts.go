@@ -13,16 +13,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Fleet contains the counts of the runtimes that follow each track.
+// Fleet contains the counts of runtimes by track.
 type Fleet map[rollout.Track]Counts
 
 // Counts are the numbers of runtimes that follow a track, by state.
 type Counts struct {
-	// Version is the channel's version to which the counts refer.
+	// Version is the channel's version.
 	Version string
-	// Ready counts runtimes that are not silent and whose last report lists the module as ready in Version. Failed
-	// counts runtimes whose last report lists an error of the module in Version. A report about a version that is not
-	// in the runtime's newest bundle does not count.
+	// Ready counts runtimes that are not silent and report the module as ready in Version. Failed counts runtimes that
+	// report an error in Version.
 	Ready, Failed int32
 	// Behind counts runtimes whose newest bundle has an older version or does not contain the module.
 	Behind int32
@@ -46,7 +45,6 @@ func Count(members []plan.Member) Fleet {
 	return all
 }
 
-// add counts one runtime.
 func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 	published, isCurrent := "", false
 	if r := kyma.Status.Runtime; r != nil && r.Published != nil {
@@ -65,8 +63,8 @@ func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 			continue
 		}
 		switch {
-		// If the report is about the newest bundle, an error in another version means that the runtime cannot apply
-		// this version.
+		// An error in another version means that the runtime cannot apply this version, if the report is about the
+		// newest bundle.
 		case m.State == v1beta2.StateError && (m.Version == c.Version || isCurrent && !m.Maintenance):
 			c.Failed++
 		case m.Version == c.Version && m.State == v1beta2.StateReady &&
@@ -111,7 +109,7 @@ func (c *chain) counts(entry *fleet.TrainVersion) (counts Counts, known bool) {
 	return counts, true
 }
 
-// failed returns the number of failed runtimes, according to the reports or the version's rollout, whichever is larger.
+// failed returns the number of failed runtimes in the reports or in the version's rollout, whichever is larger.
 func (c *chain) failed(entry *fleet.TrainVersion, counts Counts) int32 {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: entry.Channel}])
 	if newest != nil && newest.Spec.To == entry.Version {

@@ -16,7 +16,7 @@ import (
 
 var chainOf = []string{"dev", "fast", "regular"}
 
-// history simulates a control plane. It records the actual events separately, to check the results of Plan.
+// history simulates a control plane, and records the actual events to check the results of Plan.
 type history struct {
 	t        *rapid.T
 	policy   fleet.PromotionPolicy
@@ -59,7 +59,7 @@ func (h *history) count(channel string, ready, failed int32) {
 	h.counts[channel] = Counts{Version: h.versions[channel], Ready: ready, Failed: failed}
 }
 
-// set changes the version of a channel. If the version is newer, it also creates a rollout.
+// set changes the version of a channel. A newer version creates a rollout.
 func (h *history) set(channel, version string) {
 	before := h.versions[channel]
 	h.versions[channel], h.changed[channel] = version, h.now
@@ -97,7 +97,6 @@ var (
 	}
 )
 
-// step performs one random event.
 func (h *history) step() {
 	channel := rapid.SampledFrom(chainOf).Draw(h.t, "channel")
 	switch rapid.SampledFrom(events).Draw(h.t, "event") {
@@ -146,7 +145,7 @@ func (h *history) step() {
 	}
 }
 
-// plan evaluates the policy like a restarted publisher. It checks and performs every promotion.
+// plan evaluates the policy like a restarted publisher, and checks and performs every promotion.
 func (h *history) plan() {
 	in := Input{
 		Policies: []fleet.PromotionPolicy{h.policy},
@@ -186,7 +185,7 @@ func (h *history) plan() {
 	}
 }
 
-// check fails if a promotion violates a rule, according to the history's own records.
+// check fails the test if a promotion violates a rule.
 func (h *history) check(p Promotion) {
 	from := -1
 	for i, c := range chainOf {
@@ -234,8 +233,7 @@ func mustZone(t *rapid.T, name string) *time.Location {
 	return zone
 }
 
-// TestRandomHistoriesPromoteOnlyProvenVersions runs random histories with a restart after every step. No version is
-// promoted too early, in a freeze, to an older version, while it is held or unproven, or after a rollback.
+// A version must not be promoted too early, in a freeze, to an older version, or after a rollback.
 func TestRandomHistoriesPromoteOnlyProvenVersions(t *testing.T) {
 	promoted := 0
 	rapid.Check(t, func(t *rapid.T) {

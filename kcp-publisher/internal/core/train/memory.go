@@ -14,9 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// since returns the start of the waiting time of a channel's version: the time in the status, or now if the status does
-// not contain the version. If a rollout of the version succeeded later, since returns the end of that rollout. It also
-// returns the end of the rollout if the status contains no version of the channel.
+// since returns the start of the waiting time of a channel's version: the time in the status, or now. If a rollout of
+// the version succeeded later, it returns the end of that rollout.
 func (c *chain) since(channel, version string) metav1.Time {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
 	var proven *metav1.Time
@@ -36,7 +35,6 @@ func (c *chain) since(channel, version string) metav1.Time {
 	return since
 }
 
-// recorded returns the recorded version of a channel, or nil.
 func (c *chain) recorded(channel string) *fleet.TrainVersion {
 	for i := range c.before.Versions {
 		if c.before.Versions[i].Channel == channel {
@@ -46,8 +44,7 @@ func (c *chain) recorded(channel string) *fleet.TrainVersion {
 	return nil
 }
 
-// stamp returns the time in whole seconds, which is the precision of the API. It rounds up, so no version is promoted
-// too early.
+// stamp returns the time in whole seconds, as in the API. It rounds up, so that no version is promoted too early.
 func stamp(now time.Time) metav1.Time {
 	at := now.UTC().Truncate(time.Second)
 	if at.Before(now) {
@@ -59,9 +56,8 @@ func stamp(now time.Time) metav1.Time {
 // maxRejected limits the number of rejected versions in the status of a module.
 const maxRejected = 20
 
-// rejected returns the versions that must not be promoted: a rollout of the version was stopped or rolled back in a
-// channel of the policy, or a channel was reverted to an older version. If there are more than maxRejected versions,
-// the oldest are dropped.
+// rejected returns the versions that must not be promoted, because their rollout was stopped or rolled back, or because
+// a channel was reverted to an older version.
 func (c *chain) rejected() []fleet.RejectedVersion {
 	all := slices.Clone(c.before.Rejected)
 	add := func(version, channel, message string) {
@@ -99,7 +95,6 @@ func (c *chain) rejected() []fleet.RejectedVersion {
 	return all[max(0, len(all)-maxRejected):]
 }
 
-// condition sets the Ready condition of a status.
 func condition(status *fleet.PromotionPolicyStatus, generation int64, problems, missing []string, now time.Time) {
 	ready := metav1.Condition{
 		Type:               fleet.ConditionReady,
@@ -120,8 +115,7 @@ func condition(status *fleet.PromotionPolicyStatus, generation int64, problems, 
 	meta.SetStatusCondition(&status.Conditions, ready)
 }
 
-// Record records a promotion in the outcome's status. Otherwise, the next plan could not detect that an operator
-// reverted the channel in the meantime.
+// Record records a promotion in the outcome's status, to detect a reverted channel later.
 func (o *Outcome) Record(p Promotion, now time.Time) {
 	at := stamp(now)
 	o.Status.LastPromotion = &at
@@ -164,8 +158,7 @@ func (o *Outcome) Fail(p Promotion, err error, now time.Time) {
 			1000),
 		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}
-	// Plan has set condition Ready to True in the new status. If the last promotion failed too, the transition time
-	// must not change.
+	// If the last promotion failed too, the transition time must not change.
 	was := meta.FindStatusCondition(o.Policy.Status.Conditions, failed.Type)
 	if was != nil && was.Status == failed.Status {
 		failed.LastTransitionTime = was.LastTransitionTime

@@ -8,8 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TestRollbackIsRecordedWithoutAModuleReleaseMeta covers a version whose rollout is rolled back and deleted while the
-// module has no ModuleReleaseMeta.
+// A rollout is rolled back and deleted while the module has no ModuleReleaseMeta.
 func TestRollbackIsRecordedWithoutAModuleReleaseMeta(t *testing.T) {
 	in := due()
 	metas := in.Metas
@@ -24,8 +23,7 @@ func TestRollbackIsRecordedWithoutAModuleReleaseMeta(t *testing.T) {
 	}
 }
 
-// TestInterruptedEvaluationKeepsRejectedVersions evaluates a policy once while its module is missing or ambiguous.
-// Afterward, a version that an operator has reverted is not promoted again.
+// While the module is missing or ambiguous, a reverted version must not be forgotten.
 func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
 	duplicate := func(in *Input) {
 		other := metaOf("9.9.9", "", "")
@@ -34,8 +32,7 @@ func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		interrupt func(*Input)
-		// recorded is true if the status already lists the version as rejected. Otherwise, an operator reverts the
-		// version while the evaluation is interrupted.
+		// recorded is true if the status already lists the version as rejected.
 		recorded bool
 	}{
 		"evaluation without an interruption":                      {func(*Input) {}, false},

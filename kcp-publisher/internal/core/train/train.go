@@ -1,13 +1,10 @@
 // Package train decides which versions a PromotionPolicy promotes from channel to channel. It is pure.
 //
-// Plan takes the policies with their statuses, the catalog, the rollouts, facts about the runtimes, and the time. It
-// returns the next status of each policy and the promotions that are due. The status records the time at which each
-// channel got its version, and the versions that were rolled back. The caller writes the status, so a restart does not
-// reset the waiting times.
+// Plan returns the next status of each policy and the promotions that are due. The status records the time at which
+// each channel got its version and the versions that were rolled back, so a restart does not reset the waiting times.
 //
-// A version is promoted only if every condition is known to be met. Missing facts, such as a runtime without a report
-// or a version without a ModuleTemplate, prevent the promotion. So does a newer version in the next channel, or a
-// rollback of the version in any channel of the policy.
+// A version is promoted only if every condition is known to be met. Missing facts, such as a runtime without a report,
+// prevent the promotion.
 package train
 
 import (
@@ -32,7 +29,7 @@ type Input struct {
 	Rollouts  []fleet.Rollout
 	// Waves are the RolloutPolicies.
 	Waves []fleet.RolloutPolicy
-	// Fleet contains the counts of runtimes by track. It is nil if not all runtimes are known.
+	// Fleet contains the counts of runtimes by track, or is nil if not all runtimes are known.
 	Fleet Fleet
 	Now   time.Time
 }
@@ -48,8 +45,7 @@ type Promotion struct {
 	// Had is the current version of channel To. Version is its next version.
 	Had     string `json:"had"`
 	Version string `json:"version"`
-	// ByCommand is true if an operator must run `kcp-publisher train promote`, because the publisher must not edit the
-	// ModuleReleaseMeta.
+	// ByCommand is true if an operator must run `kcp-publisher train promote`.
 	ByCommand bool `json:"byCommand,omitempty"`
 }
 
@@ -58,9 +54,9 @@ type Outcome struct {
 	Policy *fleet.PromotionPolicy
 	// Status is the policy's new status.
 	Status fleet.PromotionPolicyStatus
-	// Due are the promotions that can be performed now.
+	// Due are the promotions to perform now.
 	Due []Promotion
-	// Next is the earliest time at which a promotion can become due without another change in the cluster, or zero.
+	// Next is the earliest time at which another promotion can become due without a change in the cluster, or zero.
 	Next time.Time
 }
 
@@ -80,7 +76,7 @@ func Plan(in Input) []Outcome {
 // world is an Input with indexes.
 type world struct {
 	Input
-	// policies are the policies that are not being deleted, sorted by name.
+	// policies omits the policies that are being deleted. It is sorted by name.
 	policies []*fleet.PromotionPolicy
 	metas    map[string][]*v1beta2.ModuleReleaseMeta // by module
 	rollouts map[rollout.Track][]*fleet.Rollout
@@ -111,7 +107,6 @@ func newWorld(in Input) *world {
 	return w
 }
 
-// plan returns the outcome for one policy.
 func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
 	out := Outcome{Policy: policy, Status: *policy.Status.DeepCopy()}
 	out.Status.ObservedGeneration = policy.Generation
@@ -161,8 +156,8 @@ func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
 	return out
 }
 
-// remembered returns the rejected versions of up to limit modules that the policy no longer selects. The status keeps
-// them because an edit of the policy or a new ModuleReleaseMeta can select the module again.
+// remembered returns the rejected versions of up to limit modules that the policy does not select anymore, because it
+// may select them again.
 func remembered(unselected map[string]fleet.ModuleTrain, limit int) []fleet.ModuleTrain {
 	var kept []fleet.ModuleTrain
 	for _, name := range slices.Sorted(maps.Keys(unselected)) {
@@ -173,8 +168,7 @@ func remembered(unselected map[string]fleet.ModuleTrain, limit int) []fleet.Modu
 	return kept
 }
 
-// selected returns the sorted names of a policy's modules. If spec.modules is empty, the policy selects every module
-// that has a version in one of the policy's channels.
+// An empty spec.modules selects every module with a version in one of the policy's channels.
 func (w *world) selected(policy *fleet.PromotionPolicy) []string {
 	if len(policy.Spec.Modules) > 0 {
 		return slices.Compact(slices.Sorted(slices.Values(policy.Spec.Modules)))

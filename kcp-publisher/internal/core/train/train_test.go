@@ -21,7 +21,7 @@ func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 	noon := func(day int) string { return time.Date(2026, 11, day, 12, 0, 0, 0, time.UTC).Format(time.RFC3339) }
 	for name, c := range map[string]struct {
 		change  func(in *Input)
-		channel string // the channel of the checked version, fast if empty
+		channel string // channel of the checked version, or empty for fast
 		reason  fleet.WaitReason
 		message string
 		arrival string
@@ -371,7 +371,7 @@ func TestPromotedVersionIsRejectedAfterChannelWasReverted(t *testing.T) {
 	if got := entry(t, out, "fast"); got.Reason != fleet.WaitPromoted || out.Status.LastPromotion == nil {
 		t.Errorf("channel fast: got %+v and last promotion %v, want 1.8.0 promoted", got, out.Status.LastPromotion)
 	}
-	in.Policies[0].Status = out.Status // the ModuleReleaseMeta still has 1.7.0, because another tool reverted the edit
+	in.Policies[0].Status = out.Status // another tool reverted the edit of the ModuleReleaseMeta
 	again := Plan(in)[0]
 	if got := entry(t, again, "fast"); got.Reason != fleet.WaitRejected || len(again.Due) > 0 {
 		t.Errorf("reverted channel: got %+v and due promotions %+v, want 1.8.0 rejected", got, again.Due)

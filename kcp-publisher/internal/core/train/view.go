@@ -9,24 +9,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// View is the state of a PromotionPolicy for display: the versions on their way through its channels.
+// View is the state of a PromotionPolicy for display.
 type View struct {
 	Namespace string `json:"namespace"`
 	Policy    string `json:"policy"`
 	Ready     bool   `json:"ready"`
 	Message   string `json:"message,omitempty"`
-	// Versions are the positions of the modules' versions. Each version is listed once, in the last channel that has
-	// it.
+	// Versions lists each version once, in the last channel that has it.
 	Versions []Position `json:"versions"`
 }
 
-// Position describes how far a version has been promoted through the channels of a policy.
+// Position is the last channel of a policy that has a version.
 type Position struct {
 	Module  string    `json:"module"`
 	Version string    `json:"version"`
 	Channel string    `json:"channel"`
 	Since   time.Time `json:"since"`
-	// To is the next channel. It is empty in the last channel.
+	// To is the next channel, or empty in the last channel.
 	To      string              `json:"to,omitempty"`
 	Reason  v1alpha1.WaitReason `json:"reason"`
 	Message string              `json:"message,omitempty"`

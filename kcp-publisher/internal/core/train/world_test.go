@@ -16,12 +16,10 @@ const (
 	week   = 7 * 24 * time.Hour
 )
 
-// monday is a Monday at noon in UTC.
 var monday = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(monday.Add(-d)) }
 
-// policy returns a policy that promotes keda from channel dev to fast and from fast to regular.
 func policy() fleet.PromotionPolicy {
 	p := fleet.PromotionPolicy{Spec: fleet.PromotionPolicySpec{
 		Modules: []string{module}, PromoteBy: fleet.PromoteByPublisher,
@@ -75,8 +73,7 @@ func ready(meta v1beta2.ModuleReleaseMeta, runtimes int32) Fleet {
 	return all
 }
 
-// due returns a control plane in which the promotion of keda 1.8.0 from channel fast to regular is due, because channel
-// fast has had that version for eight days.
+// In this control plane, the promotion of keda 1.8.0 from channel fast to regular is due.
 func due() Input {
 	p := policy()
 	p.Status.Modules = []fleet.ModuleTrain{{Name: module, Versions: []fleet.TrainVersion{
@@ -98,7 +95,6 @@ func due() Input {
 	}
 }
 
-// entry returns the version of a channel in an outcome.
 func entry(t testing.TB, out Outcome, channel string) fleet.TrainVersion {
 	t.Helper()
 	for _, m := range out.Status.Modules {
@@ -112,7 +108,6 @@ func entry(t testing.TB, out Outcome, channel string) fleet.TrainVersion {
 	return fleet.TrainVersion{}
 }
 
-// weekOld returns the status entry of a version that a channel has had for a week.
 func weekOld(channel, version string) fleet.TrainVersion {
 	return fleet.TrainVersion{Channel: channel, Version: version, Since: ago(week)}
 }
