@@ -1,5 +1,4 @@
-// Command kcp-publisher is the control plane's side of kyma-pull: it resolves Kymas into signed bundles that runtimes
-// pull, and processes their reports.
+// Command kcp-publisher resolves Kymas into signed bundles that runtimes pull, and processes the runtimes' reports.
 package main
 
 import (

@@ -12,14 +12,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
-// maxChain is the maximum number of bundles that Assigned reads for one runtime.
+// maxChain limits the bundles that Assigned reads for one runtime.
 const maxChain = 1000
 
-// Assigned returns one list of runtimes for each of the times. A list contains the module versions of each runtime's
-// latest bundle at that time, and omits runtimes that had no bundle. A bundle is the latest from its signed time of
-// issue until the next bundle's time of issue. Assigned starts at the newest bundle, whose digest the argument runtimes
-// contains, and follows the signed chain of bundles back. unread contains the runtimes whose chain could not be read
-// back to the earliest time. All lists omit these runtimes.
+// Assigned returns one list of runtimes for each time, with the module versions of each runtime's latest bundle at that
+// time. It follows the signed chain of bundles back from the newest bundle in runtimes. unread contains the runtimes
+// whose chain could not be read back to the earliest time. The lists omit these runtimes.
 func Assigned(
 	ctx context.Context, options Options, runtimes []inventory.Runtime, times ...time.Time,
 ) (at [][]inventory.Runtime, unread []inventory.Unread, err error) {
@@ -44,7 +42,7 @@ func Assigned(
 	return at, unread, nil
 }
 
-// assigned returns the state of one runtime at each time. The state is nil at times before the runtime's first bundle.
+// The state is nil at times before the runtime's first bundle.
 func (g *gathering) assigned(
 	ctx context.Context, r *inventory.Runtime, times []time.Time,
 ) ([]*inventory.Runtime, error) {
@@ -94,7 +92,6 @@ func indexes(times []time.Time) []int {
 	return all
 }
 
-// modulesOf returns the module versions of a bundle.
 func modulesOf(b bundle.Bundle) []inventory.Module {
 	var modules []inventory.Module
 	for _, m := range b.State.Manifests {

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
-// versions lists the runtimes with their modules, as "berlin keda 1.0.0".
+// versions returns the runtimes with their modules as text, such as "berlin keda 1.0.0".
 func versions(runtimes []inventory.Runtime) string {
 	var lines []string
 	for _, r := range runtimes {

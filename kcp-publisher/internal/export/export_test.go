@@ -17,7 +17,7 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage driver
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -34,7 +34,6 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// fleet is a registry with bundles, modules and images.
 type fleet struct {
 	// later is the time after noon at which publish issues bundles.
 	later time.Duration
@@ -105,7 +104,6 @@ func (f *fleet) noise(n int) []byte {
 	return data
 }
 
-// push pushes a blob to a repository of the registry.
 func (f *fleet) push(repository string, blob bundle.Blob) {
 	f.t.Helper()
 	to, err := f.registries.Repository(f.host + "/" + repository)
@@ -113,7 +111,7 @@ func (f *fleet) push(repository string, blob bundle.Blob) {
 	f.must(store.PushBlob(f.t.Context(), to, blob))
 }
 
-// module creates a module's content in a different repository than the bundles.
+// The content is in another repository than the bundles.
 func (f *fleet) module(name string, sizeBytes int, images ...string) bundle.Manifest {
 	f.t.Helper()
 	blob := bundle.NewBlob("application/x-tar", f.noise(sizeBytes))
@@ -129,7 +127,6 @@ func (f *fleet) module(name string, sizeBytes int, images ...string) bundle.Mani
 	}
 }
 
-// publish publishes the next bundle of a runtime and returns its digest.
 func (f *fleet) publish(runtime string, modules ...bundle.Manifest) digest.Digest {
 	f.t.Helper()
 	return f.publishState(runtime, bundle.DesiredState{CRDs: []string{}, Manifests: modules})
@@ -176,7 +173,6 @@ func (f *fleet) gather(options Options) Parcel {
 	return parcel
 }
 
-// written returns the size of the file.
 func (f *fleet) written(parcel Parcel) int64 {
 	f.t.Helper()
 	path := filepath.Join(f.t.TempDir(), "file.tar")

@@ -24,43 +24,40 @@ type Options struct {
 	Registries *store.Registries
 	Keys       publish.Keys
 	Runtimes   []string
-	// Since maps a runtime to the bundle that it has already applied. The export omits the blobs of that bundle.
+	// Since maps a runtime to its applied bundle. The export omits the blobs of that bundle.
 	Since map[string]digest.Digest
 	// Images includes the container images. Platforms selects the platforms of images that are referenced by tag.
-	// Images that are referenced by digest always include all platforms.
 	Images    bool
 	Platforms []ocispec.Platform
-	// Rendering finds the images that modules use without listing them. If it is nil, the export contains only listed
-	// images.
+	// Rendering finds the images that components do not list, or is nil.
 	Rendering Rendering
-	// KubernetesVersion is the version for which charts are rendered. Empty uses the version that each runtime
-	// reported.
+	// KubernetesVersion is the version for rendering charts. It defaults to the version that each runtime reported.
 	KubernetesVersion string
 	// Offers includes the modules that runtimes with autonomy can choose.
 	Offers bool
 	// Sign signs the list of images. Agents refuse an unsigned list.
 	Sign bool
-	// Now is the time at which the list of images is issued.
+	// Now is the time of issue of the image list.
 	Now time.Time
 }
 
-// gathering is the state of one export. It collects the blobs that the runtimes need.
+// gathering is the state of one export.
 type gathering struct {
 	Options
 	needs  []need
 	known  map[string]map[place]bool
 	images *imageFinder
 	used   usedImages
-	roots  map[string]int64 // the version of the newest root of trust that each runtime already has
-	// modules are the modules whose images are exported, by name and version.
+	roots  map[string]int64 // newest version of the root of trust that each runtime has
+	// modules are the modules with exported images, by name and version.
 	modules map[string]*ModuleImages
-	// carried contains the bundles in the exported file. statements contains their predicates.
+	// carried contains the bundles in the exported file, and statements their predicates.
 	carried    []bundle.CarriedBundle
 	statements []bundle.Predicate
 }
 
-// Gather reads the newest bundles of the runtimes and finds all blobs that they reference. It does not read the bytes
-// of contents and image layers.
+// Gather reads the newest bundles of the runtimes and finds all referenced blobs. It does not read contents and image
+// layers.
 func Gather(ctx context.Context, options Options) (Parcel, error) {
 	g := &gathering{
 		Options: options,
@@ -131,8 +128,6 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 	return nil
 }
 
-// recordModules records the modules of a bundle whose images are exported. rendered later records rendering failures in
-// these entries.
 func (g *gathering) recordModules(b published) {
 	if !g.Images {
 		return
@@ -144,14 +139,14 @@ func (g *gathering) recordModules(b published) {
 			Rendered: g.Rendering != nil,
 			Listed:   len(m.Spec.LocalizedImages),
 		}
-		if g.modules[images.String()] == nil { // do not replace the entry of another runtime with this version
+		if g.modules[images.String()] == nil { // another runtime has the same version
 			g.modules[images.String()] = &images
 		}
 	}
 }
 
-// exportedModules returns the modules of a bundle whose content and images are exported. For all other modules, only
-// the proof of release is exported.
+// exportedModules returns the modules whose content and images are exported. For other modules, only the proof of
+// release is exported.
 func (g *gathering) exportedModules(b published) []bundle.Manifest {
 	modules := b.State.All()
 	if g.Offers {
@@ -179,7 +174,6 @@ func (g *gathering) bundle(ctx context.Context, runtime, reference string) (publ
 	return published{opened, manifest}, err
 }
 
-// verified reads a bundle without its documents, and verifies its signature.
 func (g *gathering) verified(
 	ctx context.Context, repository store.Reader, runtime, reference string,
 ) (bundle.Verified, bundle.Blob, error) {
@@ -191,10 +185,8 @@ func (g *gathering) verified(
 	return verified, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes), err
 }
 
-// needsOf lists the blobs that a runtime needs for a bundle, the bundle's manifest first. To find unlisted images, it
-// only renders the runtime's newest bundle, because the registry may no longer contain the contents of earlier bundles.
-// The unlisted images of an earlier bundle are therefore unknown, and the export contains them even if the runtime has
-// them.
+// needsOf returns the blobs that a runtime needs for a bundle, the bundle's manifest first. It renders only the newest
+// bundle, because the registry may not have the contents of earlier bundles anymore.
 func (g *gathering) needsOf(ctx context.Context, runtime string, b published, newest bool) ([]need, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
@@ -234,7 +226,7 @@ func (g *gathering) needsOf(ctx context.Context, runtime string, b published, ne
 	return needs, nil
 }
 
-// module adds the blobs of a module. If whole is false, it adds only the proof of release.
+// If whole is false, only the proof of release is added.
 func (g *gathering) module(
 	ctx context.Context, needs []need, runtime string, m bundle.Manifest, whole bool,
 ) ([]need, error) {
@@ -268,8 +260,7 @@ func (g *gathering) module(
 	return needs, nil
 }
 
-// image adds the blobs of an image. configured is true if the operator configured the image, and false if a module
-// names it.
+// configured is true if an operator configured the image, and false if a module names it.
 func (g *gathering) image(
 	ctx context.Context, needs []need, runtime, reference string, configured bool,
 ) ([]need, error) {
@@ -284,8 +275,7 @@ func (g *gathering) image(
 	return needs, nil
 }
 
-// withHolder returns a content and the manifest that references it, so that the garbage collection of registries does
-// not delete the content.
+// withHolder returns a content with the manifest that protects it from garbage collection.
 func (g *gathering) withHolder(ctx context.Context, runtime, kind, name string, c bundle.Content) ([]need, error) {
 	from, err := store.Locate(ctx, g.Place, g.Registries, c.Repository, nil)
 	if err != nil {
@@ -316,7 +306,7 @@ func itemFrom(from store.Reader, d ocispec.Descriptor) airgap.Item {
 	}
 }
 
-// trust adds the versions of the root of trust that at least one of the runtimes may not have.
+// trust adds the versions of the root of trust that a runtime may not have.
 func (g *gathering) trust(ctx context.Context) error {
 	first := g.Keys.Root.Version
 	for _, runtime := range g.Runtimes {
@@ -330,7 +320,7 @@ func (g *gathering) trust(ctx context.Context) error {
 		tag := bundle.RootTag(version)
 		fetched, err := store.Fetch(ctx, repository, tag)
 		if errors.Is(err, store.ErrNotFound) {
-			// The registry does not contain versions this old. Runtimes that need them must pin a newer root.
+			// The registry does not have versions this old. Runtimes that need them must pin a newer root.
 			continue
 		}
 		if err != nil {

@@ -20,7 +20,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// imageFinder finds the blobs of images. It caches the result for each reference.
+// imageFinder finds the blobs of images, and caches them by reference.
 type imageFinder struct {
 	registries *store.Registries
 	platforms  []ocispec.Platform
@@ -32,8 +32,7 @@ type foundImage struct {
 	needs []need
 }
 
-// find returns an image with its blobs. If a module names the image, find does not connect to loopback and link-local
-// addresses, because a module is untrusted.
+// A module is not trusted, so find does not connect to local addresses for its images.
 func (f *imageFinder) find(ctx context.Context, text string, configured bool) (foundImage, error) {
 	if known, ok := f.found[text]; ok {
 		return known, nil
@@ -57,8 +56,7 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 	at := tag
 	if digested, ok := named.(reference.Digested); ok {
 		at, pinned = digested.Digest().String(), true
-		// A pull by digest ignores the tag. References with the same tag and different digests need different names in
-		// the file.
+		// References with the same tag and different digests need different names in the file.
 		tag = digested.Digest().Algorithm().String() + "-" + digested.Digest().Encoded()[:32]
 	}
 	root, err := repository.Resolve(ctx, at)
@@ -106,7 +104,7 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 	return found, nil
 }
 
-// filtered reads an image index and returns a copy that contains only the selected platforms.
+// filtered returns a copy of an image index with only the selected platforms.
 func filtered(
 	ctx context.Context, from store.Fetcher, d ocispec.Descriptor, platforms []ocispec.Platform,
 ) (bundle.Blob, error) {
@@ -152,7 +150,6 @@ func platformName(p ocispec.Platform) string {
 	return name
 }
 
-// list adds the signed list of the images.
 func (g *gathering) list(ctx context.Context) error {
 	if len(g.images.found) == 0 {
 		return nil
@@ -186,10 +183,9 @@ func (g *gathering) list(ctx context.Context) error {
 	return nil
 }
 
-// signed returns the signed manifest of a list of images. If the registry contains a signed manifest of the same list,
-// signed returns that manifest, because a new signature would change the bytes of the file. If a different list was
-// signed later for one of the runtimes, signed signs again, because an import would refuse the lower sequence of the
-// old manifest.
+// signed returns the signed manifest of an image list. It returns an existing manifest, so that a repeated export has
+// the same bytes. If a different list was signed later, it signs again, because an import would refuse the older
+// sequence.
 func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, error) {
 	repository, err := g.Place.Repository(ctx, bundle.CarriedRepository)
 	if err != nil {
@@ -227,8 +223,7 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 	return manifest, nil
 }
 
-// existingManifest returns the manifest to which all of these tags point in the repository. It returns nil if a tag
-// does not exist or the tags point to different manifests.
+// existingManifest returns the manifest of all of these tags, or nil if a tag does not exist or the tags differ.
 func (g *gathering) existingManifest(
 	ctx context.Context, repository store.Reader, tags []string,
 ) (*bundle.Fetched, error) {
@@ -254,8 +249,7 @@ func (g *gathering) existingManifest(
 	return &found, nil
 }
 
-// predicate returns the predicate of the list of images. Its sequence is at least the sequence of each bundle in the
-// file. It expires when the first of these bundles expires.
+// The sequence is at least that of each bundle in the file. The list expires with the first of these bundles.
 func (g *gathering) predicate() bundle.CarriedPredicate {
 	p := bundle.CarriedPredicate{
 		Epoch: g.Keys.Root.Epoch, Sequence: g.Now.UnixMilli(), IssuedAt: g.Now.UTC().Truncate(time.Second),

@@ -33,7 +33,7 @@ func TestImagesAreExportedForTheSelectedPlatforms(t *testing.T) {
 		images    bool
 		platforms []ocispec.Platform
 		amd, arm  bool
-		index     bool // the index equals the one in the registry
+		index     bool // true if the index equals the one in the registry
 	}{
 		"export without images":       {"berlin", false, nil, false, false, false},
 		"image by tag, all platforms": {"berlin", true, nil, true, true, true},
@@ -90,8 +90,8 @@ func TestReferencesWithOneTagAndDifferentDigestsAreExported(t *testing.T) {
 	}
 }
 
-// TestExportSignsImageListAgainAfterNewerList exports two runtimes, then one of them, and then both again. An import
-// would refuse the first list after the second list.
+// The test exports two runtimes, then one of them, and then both again. An import would refuse the first list after the
+// second list.
 func TestExportSignsImageListAgainAfterNewerList(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/keda:1", "linux/amd64")

@@ -8,10 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
-// Contents finds the images of the module versions that runtimes run: images that the modules list, and images that
-// their rendered objects use. For each version, it reads and verifies the bundle of a runtime that reports the version.
-// If the bundle cannot be read, Contents tries other runtimes, up to maxBundlesTried in total. Options.Runtimes, Since
-// and Images have no effect.
+// Contents finds the images of the reported module versions: listed images, and images in rendered objects. For each
+// version, it reads a bundle of up to maxBundlesTried runtimes. Options.Runtimes, Since and Images have no effect.
 func Contents(
 	ctx context.Context, options Options, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
@@ -54,10 +52,9 @@ func Contents(
 	return found, nil
 }
 
-// maxBundlesTried is the maximum number of bundles that Contents reads to find the images of one module version.
+// maxBundlesTried limits the bundles that Contents reads for one module version.
 const maxBundlesTried = 3
 
-// contentOf returns the images of a module version in a bundle, and reports whether the bundle contains the version.
 func (g *gathering) contentOf(
 	ctx context.Context, runtime string, of inventory.Module, b published,
 ) (inventory.Content, bool) {

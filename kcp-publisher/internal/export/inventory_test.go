@@ -46,7 +46,7 @@ func TestContentsOfReportedVersionsComeFromTheReportedBundles(t *testing.T) {
 			rendered)
 	}
 
-	// If the bundle of one runtime is refused, the bundle of another runtime with the version is read.
+	// If the bundle of one runtime is refused, Contents reads the bundle of another runtime.
 	runtimes[0].Bundle = other.String()
 	got, err = Contents(t.Context(), options, runtimes)
 	f.must(err)

@@ -21,14 +21,13 @@ import (
 // Rendering returns the references of the images that a module uses.
 type Rendering func(context.Context, airgap.UsedRequest) ([]string, error)
 
-// maxUsedImages is the maximum number of images that one module can use. It is several times the number of images of
-// the largest known module.
+// maxUsedImages limits the number of images of one module.
 const maxUsedImages = 1000
 
-// usedImages caches rendered images by input, because runtimes share most of their modules.
+// Runtimes share most of their modules, so usedImages caches rendered images by input.
 type usedImages map[digest.Digest][]string
 
-// rendered adds the images that the modules of a bundle use without listing them.
+// rendered adds the images that modules use but do not list.
 func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, b published) ([]need, error) {
 	kubernetes := g.KubernetesVersion
 	if kubernetes == "" {
@@ -41,7 +40,7 @@ func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, 
 	for i, m := range g.exportedModules(b) {
 		used, err := g.usedBy(ctx, m, b, kubernetes)
 		if errors.As(err, new(notRenderedError)) && ctx.Err() == nil && i >= inForce {
-			// A module that is only offered must not prevent the export of the modules that the runtime installs.
+			// An offered module must not prevent the export of the installed modules.
 			noted := g.modules[m.Module+" "+m.Version]
 			noted.Rendered, noted.Problem = false, err.Error()
 			continue
@@ -64,14 +63,12 @@ func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, 
 	return needs, nil
 }
 
-// notRenderedError is the error of a module that could not be rendered. The module or the renderer causes it, not a
-// registry.
+// notRenderedError means that a module could not be rendered.
 type notRenderedError struct{ error }
 
 func (e notRenderedError) Unwrap() error { return e.error }
 
-// kubernetes returns the Kubernetes version of the runtime's last report, or an empty string. It only affects how
-// charts are rendered for this runtime, so the report's signature does not matter.
+// kubernetes returns the Kubernetes version in the runtime's last report, or "". The report is not verified.
 func (g *gathering) kubernetes(ctx context.Context, runtime string) (string, error) {
 	repository, err := g.Place.Reading(ctx, bundle.ReportRepository(runtime))
 	if err != nil {
@@ -103,7 +100,7 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 	}
 	request := airgap.UsedRequest{Manifest: m, ImagePaths: b.State.Settings.ImagePaths,
 		Values: b.Statement.Predicate.Values.Only(m.UsedValues()), KubernetesVersion: version}
-	asked, err := json.Marshal(request) // the key covers the contents: the manifest has their digests
+	asked, err := json.Marshal(request) // the manifest has the digests of the contents
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +133,7 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 	return used, nil
 }
 
-// unlisted returns the used image references that are not in the list of the component. It omits invalid references,
-// because no registry can contain them.
+// unlisted returns the used images that the component does not list, without invalid references.
 func unlisted(used, listed []string) []string {
 	known := map[string]bool{}
 	for _, text := range listed {

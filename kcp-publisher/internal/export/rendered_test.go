@@ -21,7 +21,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// installed is a module as the publisher creates it, with the source that rendering needs.
 func (f *fleet) installed(name string, listed ...string) bundle.Manifest {
 	f.t.Helper()
 	m := f.module(name, 100, listed...)
@@ -146,7 +145,7 @@ func TestUnusableRendererIsRefusedWithAdvice(t *testing.T) {
 	}
 }
 
-// No runtime runs an offer, so an invalid offer must not block the rest of the export.
+// No runtime runs an offer, so an invalid offer must not block the export.
 func TestOfferThatCannotBeRenderedIsListedAndExportContinues(t *testing.T) {
 	f := newFleet(t)
 	listed, _ := f.image("lab/offer:1", "linux/amd64")
@@ -187,8 +186,7 @@ func TestOfferThatCannotBeRenderedIsListedAndExportContinues(t *testing.T) {
 	}
 }
 
-// The authors of charts and components choose the names of images. A name must not make the publisher connect to its
-// own machine or to hosts that only the publisher can reach.
+// The authors of charts choose the names of images. A name must not make the publisher connect to its own machine.
 func TestImageReferencesCannotReachThisMachine(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/helper:1", "linux/amd64")

@@ -16,18 +16,16 @@ import (
 )
 
 const (
-	// rendererTimeout is the time after which a renderer process is killed. The renderer itself stops rendering a chart
-	// after 30 seconds.
+	// rendererTimeout is the time after which a renderer process is killed.
 	rendererTimeout = 2 * time.Minute
-	// maxErrorOutputBytes is the maximum size of a renderer's error output that an error quotes.
+	// maxErrorOutputBytes limits a renderer's error output in errors.
 	maxErrorOutputBytes = 4 << 10
 )
 
-// Renderer is an skr-agent program. It renders in its own process, like the agent of a runtime, and gets an empty
-// environment.
+// Renderer is an skr-agent program, which renders in its own process with an empty environment.
 type Renderer struct{ Program string }
 
-// Images runs the program to find the images that a module uses.
+// Images runs the program and returns the images that a module uses.
 func (r Renderer) Images(ctx context.Context, q airgap.UsedRequest) ([]string, error) {
 	request, err := json.Marshal(q)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package export selects the contents of a file for runtimes without a network connection. Its input is the IDs of the
-// runtimes. Its output is an OCI layout of named blobs with a table of contents. It omits blobs that the runtimes
-// already have. It only reads registries, with one exception: it pushes the signed list of images to the registry of
-// the bundles, so that a repeated export returns the same file.
+// Package export selects the contents of an air-gap file for some runtimes. It omits blobs that the runtimes already
+// have. It only reads registries, except that it pushes the signed list of images, so that a repeated export has the
+// same bytes.
 package export
 
 import (
@@ -27,22 +26,21 @@ type need struct {
 	runtime    string
 	kind, name string
 	item       airgap.Item
-	// repository is the repository in which the runtime needs the blob. A copy in another repository is not sufficient.
+	// repository is the repository in which the runtime needs the blob.
 	repository string
 	// reference is the blob's name in the file, or empty for a blob that a manifest references.
 	reference string
-	// always is true for the bundles of the file: they are exported even if the runtimes already have them.
+	// always is true for the bundles of the file, which are exported in any case.
 	always bool
 }
 
-// Entry is one line of the table of contents: all blobs of one kind and name that the runtimes need.
+// Entry is one line of the table of contents: all blobs of one kind and name.
 type Entry struct {
 	Kind     string   `json:"kind"`
 	Name     string   `json:"name"`
 	Runtimes []string `json:"runtimes"`
 	Blobs    int      `json:"blobs"`
-	// SizeBytes is the size of the blobs in the file. LeftOutBytes is the size of the omitted blobs, which the runtimes
-	// already have.
+	// SizeBytes is the size of the blobs in the file. LeftOutBytes is the size of the omitted blobs.
 	SizeBytes    int64 `json:"sizeBytes"`
 	LeftOutBytes int64 `json:"leftOutBytes,omitempty"`
 }
@@ -51,11 +49,9 @@ type Entry struct {
 type Parcel struct {
 	Layout   airgap.Layout
 	Contents []Entry
-	// Unlisted contains the modules, with versions, whose components list no images and that were not rendered. The
-	// file has none of their images. Unlisted is empty if the export excludes images.
+	// Unlisted contains the modules, with versions, whose images are unknown and missing in the file.
 	Unlisted []string
-	// Modules describes how the images of each module were found, sorted by module. It is empty if the export excludes
-	// images.
+	// Modules describes how the images of each module were found, sorted by module.
 	Modules []ModuleImages
 }
 
@@ -63,11 +59,11 @@ type Parcel struct {
 type ModuleImages struct {
 	Module  string `json:"module"`
 	Version string `json:"version"`
-	// Listed is the number of images in the module's component. The file contains them.
+	// Listed is the number of images that the module's component lists.
 	Listed int `json:"listed"`
-	// Rendered is true if the module was rendered, so the file also contains its unlisted images.
+	// Rendered is true if the module was rendered to find its unlisted images.
 	Rendered bool `json:"rendered"`
-	// Problem is the reason why an offered module could not be rendered.
+	// Problem is the reason why an offered module could not be rendered, or empty.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -81,8 +77,8 @@ type place struct {
 
 func (n need) place() place { return place{n.repository, n.item.Descriptor.Digest} }
 
-// selected selects each blob that at least one runtime needs and does not have. known contains the blobs that the
-// runtimes have. A shared blob is exported and counted once, in the first line of the table that contains it.
+// selected returns each blob that at least one runtime needs and does not have. known contains the blobs that the
+// runtimes have. A shared blob is counted once.
 func selected(needs []need, known map[string]map[place]bool) Parcel {
 	wanted := map[digest.Digest]bool{}
 	for _, n := range needs {

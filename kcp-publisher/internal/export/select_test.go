@@ -64,7 +64,6 @@ func TestTableOfContentsListsEachKindAndName(t *testing.T) {
 	}
 }
 
-// TestExportContainsExactlyTheMissingBlobs checks exports for random needs of runtimes that have random blobs.
 func TestExportContainsExactlyTheMissingBlobs(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 0))
 	for range 300 {

@@ -22,17 +22,16 @@ type Made struct {
 
 // InitOptions configures the first version of a root of trust.
 type InitOptions struct {
-	// Fleet is the fleet's name. Init generates one if it is empty.
+	// Fleet is the fleet's name, or empty to generate one.
 	Fleet string
-	// Epoch is 1 for a new fleet. If the fleet lost its root keys and needs a new root of trust, Epoch must be higher
-	// than the previous epoch.
+	// Epoch is 1 for a new fleet. After a loss of the root keys, it must be higher than the previous epoch.
 	Epoch int64
 	// RootKeys is the number of root keys. Threshold is the number of root keys that must sign a new root.
 	RootKeys, Threshold int
 	Expires             time.Time
 }
 
-// Init creates a root of trust and all keys. The folder must not contain any of these files yet.
+// Init creates a root of trust and all keys. It returns an error if one of the files exists.
 func (f Folder) Init(b InitOptions) (made []Made, err error) {
 	if b.Threshold < 1 || b.Threshold > b.RootKeys {
 		return nil, fmt.Errorf("the threshold is %d of %d root keys: must be at least 1 and at most the number of keys",
@@ -114,7 +113,7 @@ func (f Folder) init(b InitOptions) ([]Made, error) {
 	return f.Write(files.files)
 }
 
-// written contains the files that a change writes together.
+// A change writes these files together.
 type written struct {
 	folder Folder
 	files  []File
@@ -124,7 +123,7 @@ func (w *written) add(name, what, keep string, data []byte, mode os.FileMode) {
 	w.files = append(w.files, File{Made{w.folder.path(name), what, keep}, data, mode})
 }
 
-// key creates a key, adds the key to a role of the draft, and adds its file.
+// key creates a key, adds it to a role of the draft, and adds its file.
 func (w *written) key(draft *trust.RootDraft, role, name, what, keep string, secret bool) (trust.Signer, error) {
 	signer, data, err := w.folder.newKey(secret)
 	if err != nil {
@@ -138,19 +137,19 @@ func (w *written) key(draft *trust.RootDraft, role, name, what, keep string, sec
 	return signer, draft.Add(role, public)
 }
 
-// Change is a new version of the root of trust that is not signed yet.
+// Change is an unsigned new version of the root of trust.
 type Change struct {
 	folder  Folder
 	root    trust.Root
 	draft   *trust.RootDraft
 	files   *written
 	signers []trust.Signer
-	// unrevoked is true if keys that a rotation removes are not revoked.
+	// unrevoked is true if a rotation does not revoke the keys that it removes.
 	unrevoked bool
 }
 
-// LeaveUnrevoked makes a rotation remove keys without revoking them. The publisher then still adopts bundles that are
-// signed with these keys.
+// LeaveUnrevoked makes a rotation remove keys without revoking them. The publisher then still adopts bundles of these
+// keys.
 func (c *Change) LeaveUnrevoked() { c.unrevoked = true }
 
 // Change starts the next version of the root.

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Environment variables of the process that is killed.
+// Environment variables of the process to kill.
 const (
 	killedFolder  = "KYMA_PULL_TEST_KILLED_FOLDER"
 	killedCommand = "KYMA_PULL_TEST_KILLED_COMMAND"
@@ -48,9 +48,8 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// command is a command that changes a key folder.
 type command struct {
-	// before prepares the folder. If nil, the folder does not exist.
+	// before prepares the folder. If it is nil, the folder does not exist.
 	before func(Folder) error
 	run    func(Folder) error
 	// version is the version of the root after the command.
@@ -132,7 +131,6 @@ var commands = map[string]command{
 	"revoke with a new floor and epoch": {inTurn(begun(1, 1), rotated(trust.RolePublisher, false)), revokedOther, 3},
 }
 
-// revokedOther revokes the publisher key that is not in use.
 func revokedOther(f Folder) error {
 	return changed(f, nil, func(c *Change) error {
 		inUse := c.inUse(ctx, trust.RolePublisher)
@@ -147,8 +145,7 @@ func revokedOther(f Folder) error {
 	})
 }
 
-// TestKilledKeyChangeIsAtomic kills each command before each of its steps. Afterwards, a reader such as a starting
-// publisher must find either the previous or the new state, and the next command must complete an effective change.
+// The test kills each command before each of its steps. A reader must then find either the previous or the new state.
 func TestKilledKeyChangeIsAtomic(t *testing.T) {
 	for name, c := range commands {
 		t.Run(name, func(t *testing.T) {
@@ -242,8 +239,7 @@ func signs(t *testing.T, f Folder) trust.Root {
 	return loaded.Root
 }
 
-// check fails the test unless the root has this version, the history of roots is complete, and no temporary files
-// exist.
+// check fails the test unless the root has this version, its history is complete, and no temporary files exist.
 func check(t *testing.T, f Folder, version int64) {
 	t.Helper()
 	root := signs(t, f)
@@ -281,7 +277,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestConcurrentRotationsDoNotForkRoot runs rotations in concurrent processes while a publisher reads.
+// The rotations run in concurrent processes while a publisher reads.
 func TestConcurrentRotationsDoNotForkRoot(t *testing.T) {
 	const rounds, programs = 3, 3
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
@@ -336,7 +332,7 @@ func TestExistingRootVersionIsNotReplaced(t *testing.T) {
 	}
 }
 
-// TestInterruptedRotationOfOlderProgramIsCompleted covers older versions, which wrote files one by one.
+// Older versions wrote files one by one.
 func TestInterruptedRotationOfOlderProgramIsCompleted(t *testing.T) {
 	for name, left := range map[string]func(f, done Folder) error{
 		"new root in effect, key pending": func(f, done Folder) error {
@@ -398,7 +394,7 @@ func TestKeyChangesAndReadersWaitForTheLock(t *testing.T) {
 	check(t, f, 3)
 }
 
-// TestKeyChangeTakesEffectIfItsFileCannotBeMoved creates a directory at the path of a new file.
+// The test creates a directory at the path of a new file.
 func TestKeyChangeTakesEffectIfItsFileCannotBeMoved(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))
@@ -421,8 +417,7 @@ func TestKeyChangeTakesEffectIfItsFileCannotBeMoved(t *testing.T) {
 	}
 }
 
-// wantInForce fails the test unless the error says that the change is in effect. The error must not wrap a system
-// error, because commands advise to run again after some system errors.
+// The error must not wrap a system error, because commands advise to run again after some system errors.
 func wantInForce(t *testing.T, err error, cause string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), "is in effect, do not repeat it") ||
@@ -434,7 +429,7 @@ func wantInForce(t *testing.T, err error, cause string) {
 	}
 }
 
-// TestKeyChangeTakesEffectIfItsFolderCannotBeSynced renames the folder before it is synchronized.
+// The test renames the folder before it is synchronized.
 func TestKeyChangeTakesEffectIfItsFolderCannotBeSynced(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))

@@ -19,7 +19,7 @@ func (f Folder) RootKeyFiles() []string {
 	return found
 }
 
-// Finish signs the new version with root keys. If the version has enough signatures, it takes effect. Otherwise, Finish
+// Finish signs the new version with root keys. With enough signatures, the version takes effect. Otherwise, Finish
 // writes a draft for the other signers.
 func (c *Change) Finish(rootKeys []string) (made []Made, err error) {
 	err = c.folder.Exclusively(context.Background(), func(f Folder) error {
@@ -73,13 +73,12 @@ func (c *Change) finish(rootKeys []string) ([]Made, error) {
 
 func draftName(version int64) string { return fmt.Sprintf("root-%d.draft.json", version) }
 
-// missesSignatures reports whether a version of the root is valid except that it needs more signatures.
 func missesSignatures(data []byte, err error) bool {
 	_, broken := trust.OpenDraft(data)
 	return broken == nil && trust.IsUnderSigned(err)
 }
 
-// activate writes the next version of the root and puts the .next keys that it lists into use.
+// activate writes the next version of the root and puts its .next keys into use.
 func (f Folder) activate(files *written, current, root trust.Root) ([]Made, error) {
 	for _, version := range []trust.Root{current, root} {
 		switch there, err := f.read(history(version.Version)); {
@@ -101,8 +100,7 @@ func (f Folder) activate(files *written, current, root trust.Root) ([]Made, erro
 	return f.Write(files.files)
 }
 
-// activateNextKeys renames .next key files to their final names if the root lists their keys. This change created the
-// keys or, if the root was a draft, an earlier change did.
+// The root must list the keys of the .next files.
 func (w *written) activateNextKeys(root trust.Root) {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		made := slices.IndexFunc(w.files, func(file File) bool { return filepath.Base(file.File) == name+next })

@@ -1,5 +1,5 @@
 // Package keys manages the key folder of a fleet: the root of trust with its history, and the keys that the root lists.
-// It applies an operator's changes crash-safely. Versions in the root's history and root keys are never overwritten.
+// Changes of the folder are atomic.
 package keys
 
 import (
@@ -30,7 +30,7 @@ const (
 	FilePublisherKey = "publisher.key"
 	FileEnrollKey    = "enrol.key"
 	FileTokenKey     = "token.key"
-	// next is the suffix of a new key's file until a root of trust that lists the key takes effect.
+	// A new key's file has this suffix until a root of trust with the key takes effect.
 	next = ".next"
 )
 
@@ -39,11 +39,11 @@ type Folder struct {
 	Dir string
 	// PublisherKey overrides the publisher key in the folder. It is a file or a KMS reference SCHEME://....
 	PublisherKey string
-	// Passphrase decrypts encrypted key files. It is nil if no passphrase is configured.
+	// Passphrase decrypts encrypted key files, or is nil.
 	Passphrase []byte
 
-	// exclusive is true if the caller has locked the folder. step is called before each step of a change. It is only
-	// set in tests.
+	// exclusive is true if the caller has locked the folder. Tests set step, which is called before each step of a
+	// change.
 	exclusive bool
 	step      func(string)
 }
@@ -71,11 +71,9 @@ func readRoot(path string) (trust.Root, error) {
 	return root, nil
 }
 
-// history returns the file name of a version of the root in the history.
 func history(version int64) string { return "root-" + strconv.FormatInt(version, 10) + ".json" }
 
-// former reads the previous versions of the root, oldest first, back to the first version that the folder does not
-// contain.
+// former reads the previous versions of the root in the folder, oldest first.
 func (f Folder) former(root trust.Root) ([]trust.Root, error) {
 	var found []trust.Root
 	for version := root.Version - 1; version >= 1; version-- {
@@ -91,8 +89,7 @@ func (f Folder) former(root trust.Root) ([]trust.Root, error) {
 	return found, nil
 }
 
-// maxReads is the maximum number of attempts to read a folder that changes during each read. A mounted Secret cannot be
-// locked.
+// maxReads limits the attempts to read a folder that changes during each read.
 const maxReads = 5
 
 // Load reads all keys of a publisher from a consistent state of the folder.
@@ -145,8 +142,8 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	return keys, nil
 }
 
-// roleKey reads the key of a role from the file name. If the root lists the key in the file's .next version, roleKey
-// returns that key, because an interrupted rotation may not have renamed the file.
+// roleKey reads the key of a role. It prefers the .next key if the root lists it, because an interrupted rotation may
+// not have renamed the file.
 func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	if data, listed := f.nextKey(name, root); listed {
 		return f.decode(name+next, data)
@@ -154,7 +151,6 @@ func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	return f.signer(f.locate(name))
 }
 
-// signer reads a key file, and decrypts it if needed.
 func (f Folder) signer(path string) (trust.Signer, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -163,7 +159,6 @@ func (f Folder) signer(path string) (trust.Signer, error) {
 	return f.decode(path, data)
 }
 
-// decode decodes the content of a key file, and decrypts it if needed. path is used in errors.
 func (f Folder) decode(path string, data []byte) (trust.Signer, error) {
 	if !strings.Contains(string(data), string(cryptoutils.EncryptedSigstorePrivateKeyPEMType)) {
 		signer, err := trust.LoadSigner(data)
@@ -186,8 +181,7 @@ func (f Folder) decode(path string, data []byte) (trust.Signer, error) {
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }
 
-// newKey generates a key and returns the content of its file. The file is encrypted if secret is true and a passphrase
-// is configured.
+// The file is encrypted if secret is true and a passphrase is configured.
 func (f Folder) newKey(secret bool) (trust.Signer, []byte, error) {
 	var pass cryptoutils.PassFunc
 	if secret && len(f.Passphrase) > 0 {

@@ -15,12 +15,12 @@ import (
 
 // The files of a change are written atomically, even if the program or the machine crashes:
 //
-//  1. every file is written into the folder staged+".tmp" and synchronized with the disk,
-//  2. that folder is renamed to staged, which makes the change effective,
-//  3. the files are moved from staged to their final paths.
+// 1. every file is written into the folder staged+".tmp" and synchronized with the disk,
+// 2. that folder is renamed to staged, which makes the change effective,
+// 3. the files are moved from staged to their final paths.
 //
-// If a change is interrupted before step 2, it has no effect, and the next change removes its files. After step 2,
-// readers prefer staged files (see locate), and the next change completes step 3.
+// A change that is interrupted before step 2 has no effect. After step 2, readers prefer staged files, and the next
+// change completes step 3.
 const staged = ".staged"
 
 // File is a file to write to the folder.
@@ -34,7 +34,7 @@ type File struct {
 func (f Folder) Write(files []File) ([]Made, error) {
 	made, err := f.commit(files)
 	if err != nil {
-		// Incomplete files contain keys and use disk space. If they cannot be removed, the next change removes them.
+		// If the incomplete files cannot be removed, the next change removes them.
 		return nil, errors.Join(err, os.RemoveAll(f.path(staged+".tmp")))
 	}
 	f.at("synchronize")
@@ -42,8 +42,7 @@ func (f Folder) Write(files []File) ([]Made, error) {
 		err = f.settle()
 	}
 	if err != nil {
-		// Do not wrap the error: if the disk is full, commands recognize the wrapped error and advise the user to free
-		// space and run the command again.
+		// Do not wrap the error, because commands advise to run again after some wrapped errors.
 		return made,
 			fmt.Errorf(
 				"the change is in effect, do not repeat it: the next command that changes key folder %s will move "+
@@ -53,7 +52,7 @@ func (f Folder) Write(files []File) ([]Made, error) {
 	return made, nil
 }
 
-// commit makes the change effective. After commit returns, readers use the new files.
+// After commit returns, readers use the new files.
 func (f Folder) commit(files []File) ([]Made, error) {
 	making := f.path(staged + ".tmp")
 	f.at("remove an interrupted change")
@@ -79,7 +78,7 @@ func (f Folder) commit(files []File) ([]Made, error) {
 	return made, os.Rename(making, f.path(staged))
 }
 
-// settle moves staged files to their final paths, and removes .next files and drafts that are no longer needed.
+// settle moves staged files to their final paths, and removes obsolete .next files and drafts.
 func (f Folder) settle() error {
 	entries, err := os.ReadDir(f.path(staged))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -138,8 +137,7 @@ func (f Folder) removeObsolete() error {
 	return nil
 }
 
-// finishInterrupted completes an interrupted change of this program, or of an older version that wrote files one by
-// one.
+// The change may also be from an older version, which wrote files one by one.
 func (f Folder) finishInterrupted() error {
 	if err := f.settle(); err != nil {
 		return err
@@ -163,7 +161,7 @@ func (f Folder) finishInterrupted() error {
 	return err
 }
 
-// waitsFor reports whether the folder contains a .next key that this version of the root lists.
+// waitsFor reports whether the root lists a .next key of the folder.
 func (f Folder) waitsFor(root trust.Root) bool {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		if _, lists := f.nextKey(name, root); lists {
@@ -173,7 +171,7 @@ func (f Folder) waitsFor(root trust.Root) bool {
 	return false
 }
 
-// nextKey returns the content of the .next file of a key, and whether the root lists that key.
+// nextKey returns the content of a key's .next file, and reports whether the root lists the key.
 func (f Folder) nextKey(name string, root trust.Root) (data []byte, listed bool) {
 	data, err := f.read(name + next)
 	if err != nil {
@@ -194,7 +192,7 @@ func (f Folder) nextKey(name string, root trust.Root) (data []byte, listed bool)
 	return data, err == nil && root.Trusts(thumbprint)
 }
 
-// locate returns the path of a file in the folder, which is the staged file if an interrupted change staged it.
+// locate returns the path of a file, which an interrupted change may have staged.
 func (f Folder) locate(name string) string {
 	if path := filepath.Join(f.path(staged), name); exists(path) {
 		return path
@@ -209,10 +207,9 @@ func exists(path string) bool {
 
 func (f Folder) read(name string) ([]byte, error) { return os.ReadFile(f.locate(name)) }
 
-// ReadFile reads a file in the folder, including the effect of an interrupted change.
+// ReadFile reads a file in the folder, including staged files.
 func (f Folder) ReadFile(name string) ([]byte, error) { return f.read(name) }
 
-// at calls the step function of a test.
 func (f Folder) at(step string) {
 	if f.step != nil {
 		f.step(step)
@@ -228,7 +225,6 @@ func writeSynced(path string, data []byte, mode os.FileMode) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// syncFolder makes created, renamed and removed files in a folder durable.
 func syncFolder(path string) error {
 	if err := store.SyncFolder(path); err != nil {
 		return fmt.Errorf("synchronize %s: %w", path, err)

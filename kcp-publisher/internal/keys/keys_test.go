@@ -56,7 +56,7 @@ func (w *world) root() trust.Root {
 	return root
 }
 
-// signer returns the thumbprint of the publisher key. It fails the test if the root does not list the key.
+// signer returns the thumbprint of the publisher key, which the root must list.
 func (w *world) signer() string {
 	w.Helper()
 	loaded, err := w.Load(w.Context())

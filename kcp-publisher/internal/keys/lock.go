@@ -11,13 +11,12 @@ import (
 )
 
 const (
-	// lockTimeout is the maximum time that a command waits for the lock of the folder. Another command can have the
-	// lock while it waits for a key management service.
+	// Another command can hold the lock while it waits for a key management service.
 	lockTimeout = time.Minute
 	lockRetry   = 20 * time.Millisecond
 )
 
-// lock returns the lock of the folder. It locks the directory itself, so no lock file is needed.
+// The lock is on the directory itself, so no lock file is needed.
 func (f Folder) lock() *flock.Flock { return flock.New(f.Dir, flock.SetFlag(os.O_RDONLY)) }
 
 // Exclusively locks the folder, completes an interrupted change, and then runs change.
@@ -44,8 +43,7 @@ func (f Folder) Exclusively(ctx context.Context, change func(Folder) error) erro
 	return change(f)
 }
 
-// consistently locks the folder against changes by other programs and calls the function read. If the folder cannot be
-// locked, because the file system does not support locks or is read-only, consistently calls read without a lock.
+// If the folder cannot be locked, for example because it is read-only, consistently calls read without a lock.
 func (f Folder) consistently(ctx context.Context, read func() error) error {
 	if f.exclusive {
 		return read()

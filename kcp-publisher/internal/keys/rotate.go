@@ -15,10 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Rotate adds a new key to a role. The key is used for signing once the new root takes effect. Unless dropOld is set,
-// the root still lists the current key, so agents accept its signatures until the next rotation. Rotate removes and
-// revokes keys that earlier rotations replaced. If public is empty, Rotate generates a key. Otherwise, public is a file
-// or a KMS reference with the public key to list.
+// Rotate adds a new key to a role and revokes keys that earlier rotations replaced. Unless dropOld is set, agents
+// accept the current key until the next rotation. public is a file or a KMS reference with the new public key, or empty
+// to generate a key.
 func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) error {
 	listed := map[string][]string{trust.RolePublisher: c.root.Publishers(), trust.RoleEnroll: c.root.Enrollers()}[role]
 	name, what := FilePublisherKey, "signs bundles"
@@ -72,7 +71,7 @@ func (c *Change) leave(role, thumbprint string) error {
 	return c.draft.Revoke(thumbprint)
 }
 
-// inUse returns the thumbprint of the current signing key of a role, or an empty string if the key cannot be read.
+// inUse returns the thumbprint of the current signing key of a role, or "" if the key cannot be read.
 func (c *Change) inUse(ctx context.Context, role string) string {
 	keys, err := c.folder.Load(ctx)
 	if err != nil {
@@ -115,7 +114,7 @@ func (c *Change) RotateRoot(old string) error {
 	return nil
 }
 
-// Revoke revokes a key permanently. Callers get the thumbprint of a listed key from Folder.Find.
+// Revoke revokes a key permanently.
 func (c *Change) Revoke(thumbprint string) error {
 	only := func(listed []string) bool { return len(listed) == 1 && listed[0] == thumbprint }
 	switch roots, threshold := c.root.Signers(); {

@@ -18,13 +18,13 @@ type State string
 const (
 	// InUse means that the key is used for signing.
 	InUse State = "InUse"
-	// Next means that the key is used for signing once enough root keys have signed the root that lists it.
+	// Next means that the key signs once enough root keys have signed the new root.
 	Next State = "Next"
-	// Accepted means that the key is no longer used for signing, but its signatures are accepted.
+	// Accepted means that the key does not sign anymore, but its signatures are accepted.
 	Accepted State = "Accepted"
 	// NotListed means that the root does not list the key, so agents refuse its signatures.
 	NotListed State = "NotListed"
-	// Expired means that the root of trust has expired, so agents refuse new signatures of the key.
+	// Expired means that the root of trust has expired, so agents refuse new signatures.
 	Expired State = "Expired"
 )
 
@@ -39,12 +39,11 @@ type Key struct {
 	// ID is the key's name in root.json.
 	ID    string `json:"id,omitempty"`
 	State State  `json:"state"`
-	// AcceptedUntil is the time until which signatures of the key are accepted, unless a rotation removes the key
-	// earlier.
+	// AcceptedUntil is the time until which signatures of the key are accepted, or nil.
 	AcceptedUntil *time.Time `json:"acceptedUntil,omitempty"`
 }
 
-// Keys returns the root of trust, and all keys that it lists or that the folder contains, grouped by role.
+// Keys returns the root of trust and all keys in the root or the folder, grouped by role.
 func (f Folder) Keys(ctx context.Context, now time.Time) (root trust.Root, all []Key, err error) {
 	err = f.consistently(ctx, func() error {
 		if root, err = f.Root(); err != nil {
@@ -56,7 +55,7 @@ func (f Folder) Keys(ctx context.Context, now time.Time) (root trust.Root, all [
 	return root, all, err
 }
 
-// signing returns the thumbprints of the current signing keys by role. It omits keys that cannot be read.
+// signing returns the thumbprints of the current signing keys by role, without unreadable keys.
 func (f Folder) signing(ctx context.Context, root trust.Root) map[string]string {
 	found := map[string]string{}
 	if loaded, err := f.load(ctx); err == nil {
@@ -117,7 +116,7 @@ func (f Folder) keysOf(root trust.Root, signing map[string]string, now time.Time
 			}
 		}
 	}
-	secrets, _ := f.TokenSecrets() // omit unreadable secrets: commands that need them return the error
+	secrets, _ := f.TokenSecrets() // commands that need the secrets return the error
 	for i, secret := range secrets {
 		state := InUse
 		if i > 0 {
@@ -128,7 +127,7 @@ func (f Folder) keysOf(root trust.Root, signing map[string]string, now time.Time
 	return all
 }
 
-// UnknownKeyError is returned if no version of the root in the folder lists a key.
+// UnknownKeyError means that no version of the root lists a key.
 type UnknownKeyError struct {
 	Name string
 	// Candidates contains the keys in the current root.
@@ -156,8 +155,7 @@ func (e *UnknownKeyError) Error() string {
 		lines.String())
 }
 
-// Find returns the thumbprint of a key in the current root or an earlier version. name is the whole thumbprint or ID of
-// the key. Find does not accept a prefix, because a revocation cannot be undone.
+// Find returns the thumbprint of a key in any version of the root. name is the complete thumbprint or ID of the key.
 func (f Folder) Find(name string) (string, error) {
 	root, err := f.Root()
 	if err != nil {
@@ -178,7 +176,7 @@ func (f Folder) Find(name string) (string, error) {
 	return "", &UnknownKeyError{Name: name, Candidates: listed}
 }
 
-// CheckThumbprint returns an error if a text is not a thumbprint.
+// CheckThumbprint returns an error for an invalid thumbprint.
 func CheckThumbprint(text string) error {
 	if raw, err := base64.StdEncoding.DecodeString(text); err != nil || len(raw) != 32 {
 		return fmt.Errorf("%q is not a thumbprint, which is the base64 encoding of 32 bytes", text)
@@ -186,8 +184,8 @@ func CheckThumbprint(text string) error {
 	return nil
 }
 
-// Signs returns the role in which a key is used for signing, or an empty string. If the current key of a role cannot be
-// read, Signs assumes that every listed key of the role is in use.
+// Signs returns the role in which a key signs, or "". If a role's current key cannot be read, every listed key of the
+// role counts.
 func (f Folder) Signs(ctx context.Context, thumbprint string) (string, error) {
 	root, err := f.Root()
 	if err != nil {

@@ -14,11 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// maxTokenSecrets is the maximum number of secrets in token.key: one hexadecimal secret per line, current secret first,
-// and after a rotation the previous secret.
+// After a rotation, token.key contains the current and the previous secret, one hexadecimal secret per line.
 const maxTokenSecrets = 2
 
-// TokenSecrets reads the secrets from which enrollment tokens and registry passwords are derived, current secret first.
+// TokenSecrets reads the secrets for enrollment tokens and registry passwords, current secret first.
 func (f Folder) TokenSecrets() (trust.TokenSecrets, error) {
 	data, err := f.read(FileTokenKey)
 	if err != nil {
@@ -64,8 +63,8 @@ func tokenFile(secrets ...trust.TokenSecret) []byte {
 	return data
 }
 
-// RotateToken generates a new secret for tokens and passwords. Unless dropOld is set, tokens and passwords of the
-// current secret stay valid until the next rotation. Tokens and passwords of older secrets become invalid.
+// RotateToken generates a new token secret. Unless dropOld is set, tokens and passwords of the current secret stay
+// valid until the next rotation.
 func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err error) {
 	err = f.Exclusively(ctx, func(f Folder) error {
 		current, err := f.TokenSecret()
@@ -90,7 +89,7 @@ func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err
 	return made, err
 }
 
-// TokenFile caches a folder's token secrets and reads them again if the file changed. It is safe for concurrent use.
+// TokenFile caches a folder's token secrets and reads them again after a change. It is safe for concurrent use.
 type TokenFile struct {
 	folder Folder
 
@@ -99,15 +98,14 @@ type TokenFile struct {
 	secrets trust.TokenSecrets
 }
 
-// OpenTokenFile reads the secrets of a folder and returns a TokenFile that caches them.
+// OpenTokenFile reads the secrets of a folder.
 func OpenTokenFile(f Folder) (*TokenFile, error) {
 	t := &TokenFile{folder: f}
 	_, err := t.Secrets()
 	return t, err
 }
 
-// Secrets returns the secrets in the file, current secret first. If the file cannot be read, Secrets returns an error
-// instead of cached secrets.
+// Secrets returns the secrets in the file, current secret first. If the file cannot be read, it returns an error.
 func (t *TokenFile) Secrets() (trust.TokenSecrets, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,8 +113,7 @@ func (t *TokenFile) Secrets() (trust.TokenSecrets, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Every change of a key folder or a mounted Secret replaces the file, so it can be detected without reading the
-	// content.
+	// Every change of a key folder or a mounted Secret replaces the file.
 	if t.read != nil && os.SameFile(t.read, info) && t.read.ModTime().Equal(info.ModTime()) &&
 		t.read.Size() == info.Size() {
 		return t.secrets, nil

@@ -19,7 +19,7 @@ import (
 )
 
 // adopt returns the base for a runtime's next bundle. It reads the registry if the last check is too old or the status
-// records another bundle. checked is true if the registry was read and contains the published bundle.
+// records another bundle. checked is true if the registry contains the published bundle.
 func (p *Publisher) adopt(
 	ctx context.Context, record *Record, runtime plan.Runtime, keys *Keys,
 ) (adopted plan.Adopted, checked bool, err error) {
@@ -44,9 +44,8 @@ func (p *Publisher) adopt(
 	return adopted, adopted.Deviation == nil && adopted.Keep && isRead, nil
 }
 
-// stored returns the bundle in the registry. If the registry contains the known bundle, stored only checks that all of
-// its blobs exist. If no bundle is known, documents that several bundles share are fetched once. isRead is true if the
-// documents of this bundle were checked.
+// stored returns the bundle in the registry. For the known bundle, it only checks that all blobs exist. isRead is true
+// if the documents were checked.
 func (p *Publisher) stored(
 	ctx context.Context, runtime string, keys *Keys, known *plan.Published,
 ) (stored plan.Stored, isRead bool, err error) {
@@ -81,8 +80,7 @@ func (p *Publisher) stored(
 	return plan.Stored{Digest: known.Digest, Bundle: known, Whole: whole}, true, err
 }
 
-// Read returns the bundle of a runtime in the registry, verified with the latest root of trust or one of its earlier
-// versions. It only returns an error if the registry cannot be read.
+// Read returns the verified bundle of a runtime in the registry. An error means that the registry could not be read.
 func Read(
 	ctx context.Context, place store.Store, runtime string, root trust.Root, former ...trust.Root,
 ) (plan.Stored, error) {
@@ -94,8 +92,7 @@ func Read(
 	return stored, err
 }
 
-// read implements Read. It does not fetch documents that are in the cache opened. fetched is true if the documents were
-// fetched.
+// read implements Read with the cache opened. fetched is true if it fetched the documents.
 func read(
 	ctx context.Context, repository store.Reader, runtime string, opened *memo.Memo[documents, openedState],
 	root trust.Root, former []trust.Root,

@@ -18,14 +18,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// after returns the record of a published bundle in the status.
 func after(p plan.Published) *plan.Memory {
 	return &plan.Memory{
 		Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest, Versions: p.Versions,
 	}
 }
 
-// manifestOf returns the manifest with a digest from the registry of runtime one.
 func (f *fleet) manifestOf(d digest.Digest) bundle.Blob {
 	f.t.Helper()
 	repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository("one"))
@@ -100,7 +98,7 @@ func TestBundleOfAnotherPublisherIsAdoptedAfterConflict(t *testing.T) {
 	p, other, runtime := f.started(), f.started(), runtimeNamed("one")
 	first := f.publish(p, runtime, "regular")
 	runtime.Remembered = after(first.Published)
-	p.Recheck = time.Hour // so the conflict is only detected when the bundle is pushed
+	p.Recheck = time.Hour // detect the conflict only during the push
 	f.publish(p, runtime, "regular")
 	f.now = noon.Add(time.Minute)
 	theirs := f.publish(other, runtime, "fast")
@@ -129,7 +127,7 @@ func TestPublisherWithoutLeaseDoesNotPush(t *testing.T) {
 	}
 }
 
-// fetching is a store that counts the fetches of each digest.
+// fetching counts the fetches of each digest.
 type fetching struct {
 	store.Store
 	times map[digest.Digest]int

@@ -11,21 +11,20 @@ import (
 )
 
 const (
-	// maxDocumentBytes limits the size of new documents that are written for one runtime within documentPeriod. Without
-	// a limit, a runtime could fill the registry by changing its request, because documents are not deleted.
+	// maxDocumentBytes limits new documents for one runtime within documentPeriod. A runtime could otherwise fill the
+	// registry by changing its request.
 	maxDocumentBytes = 4 * bundle.MaxDocumentBytes
 	documentPeriod   = 24 * time.Hour
 )
 
-// allowance limits the size of new documents that are written for one runtime. The zero value allows maxDocumentBytes
-// at once.
+// allowance limits the size of new documents for one runtime.
 type allowance struct {
 	limiter *rate.Limiter
-	// state is the digest of the last counted state. A repeated attempt for this state is not counted again.
+	// state is the digest of the last counted state, which is not counted again.
 	state digest.Digest
 }
 
-// check returns an error if the runtime's allowance does not permit writing size bytes for the state.
+// check returns an error if the runtime must not write size bytes for the state now.
 func (a *allowance) check(state digest.Digest, size int, now time.Time) error {
 	if a.state == state || a.full().TokensAt(now) >= float64(size) {
 		return nil
@@ -35,7 +34,6 @@ func (a *allowance) check(state digest.Digest, size int, now time.Time) error {
 			"program that changes its Kyma", maxDocumentBytes>>20, documentPeriod)
 }
 
-// spend subtracts the bytes that were written for the runtime's state.
 func (a *allowance) spend(state digest.Digest, size int, now time.Time) {
 	if a.state != state {
 		a.full().AllowN(now, size)

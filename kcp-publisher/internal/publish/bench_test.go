@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// BenchmarkResolveSharedRequest resolves an equal request with 20 modules for many runtimes, as during a promotion.
+// During a promotion, many runtimes have an equal request.
 func BenchmarkResolveSharedRequest(b *testing.B) {
 	must := func(err error) {
 		if err != nil {

@@ -6,15 +6,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// checkedCertificate caches the agent's last valid certificate with the keys that verified it. Each reconcile needs the
-// certificate of the last bundle, and its verification would take a tenth of the CPU time of a promotion.
+// checkedCertificate caches the agent's last valid certificate with the keys that verified it.
 type checkedCertificate struct {
 	by            *Keys
 	text, runtime string
 	trust.Certificate
 }
 
-// check returns the result of Root.CheckCertificate without the certified key, from the cache if possible.
+// check returns the result of Root.CheckCertificate, from the cache if possible.
 func (c *checkedCertificate) check(keys *Keys, text, runtime string, now time.Time) (trust.Certificate, error) {
 	if c.by == keys && c.text == text && c.runtime == runtime && c.Covers(now) {
 		return c.Certificate, nil

@@ -8,7 +8,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestCachedCertificateCheckEqualsUncachedCheck compares each cached result with Root.CheckCertificate.
 func TestCachedCertificateCheckEqualsUncachedCheck(t *testing.T) {
 	m, enroll, agent, other := trusttest.NewMaker(t), trusttest.NewSigner(t), trusttest.NewSigner(t),
 		trusttest.NewSigner(t)

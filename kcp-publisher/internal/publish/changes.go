@@ -7,8 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// maxChangesBytes limits the size of cached differences, and maxChanges the number of state pairs. A promotion results
-// in one pair for each distinct state.
+// maxChangesBytes limits the size of cached differences, and maxChanges the number of state pairs.
 const maxChangesBytes, maxChanges = 8 << 20, 1_000
 
 // statePair contains the digests of a desired state and its successor.
@@ -21,8 +20,7 @@ func newChanges() *memo.Memo[statePair, *plan.Changes] {
 		})
 }
 
-// changesBetween returns the differences between two bundles. It caches the result of plan.ChangesBetween, because most
-// runtimes of a fleet have one of a few states, and a comparison takes as long as all other work for a bundle.
+// Most runtimes of a fleet have one of a few states, so changesBetween caches the differences.
 func (p *Publisher) changesBetween(before, after *plan.Published) *plan.Changes {
 	pair := statePair{before.StateBlob.Digest, after.StateBlob.Digest}
 	changes, found := p.changes.Find(pair)

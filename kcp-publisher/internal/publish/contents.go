@@ -20,12 +20,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// contentLife is how long a component's content is cached. During a promotion, thousands of runtimes request the same
-// few contents. The component reader also caches contents, but checks for each request whether the registry still has
-// the content.
+// contentLife is how long a component's content is cached. During a promotion, thousands of runtimes need the same
+// contents.
 const contentLife = 2 * time.Second
 
-// foundContent is the content of a component at the time of its last lookup. Different contents have different ids.
+// Different contents have different IDs.
 type foundContent struct {
 	resolve.Content
 	id digest.Digest
@@ -35,24 +34,23 @@ type foundContent struct {
 	bytes int
 }
 
-// contentKey identifies a requested content. A descriptor is compared by pointer, so an inline descriptor results in a
-// new key after each change of the catalog.
+// A descriptor is compared by pointer, so an inline descriptor has a new key after each change of the catalog.
 type contentKey struct {
 	resolve.Ref
 	descriptor  *ocm.Descriptor
 	namesItself bool
 }
 
-// contentRules identifies the signature policy and the root of trust with which a component's content was checked.
+// contentRules identifies the signature policy and the root of trust of a content check.
 type contentRules struct {
 	round int
 	root  int64
 }
 
-// maxContentsBytes limits the size of each cache: contents by component, and contents by request.
+// maxContentsBytes limits the size of each cache of contents.
 const maxContentsBytes = 32 << 20
 
-// neededContents contains the contents of all components for a request. Different contents have different ids.
+// neededContents contains the contents of all components for a request.
 type neededContents struct {
 	contents map[resolve.Ref]resolve.Content
 	id       digest.Digest
@@ -61,7 +59,7 @@ type neededContents struct {
 	bytes    int
 }
 
-// maxNeeded limits the number of requests whose contents are cached.
+// maxNeeded limits the number of requests with cached contents.
 const maxNeeded = 1_000
 
 func newContentsFound() *memo.Memo[contentKey, foundContent] {
@@ -77,8 +75,7 @@ func newContentsNeeded() *memo.Memo[resolutionKey, neededContents] {
 		})
 }
 
-// needed returns the contents of the components for a request. A fleet has thousands of equal requests, which share one
-// lookup.
+// Thousands of runtimes have equal requests, which share one lookup.
 func (p *Publisher) needed(
 	ctx context.Context, asked resolutionKey, request resolve.Request, snapshot *catalog.Snapshot,
 ) (neededContents, error) {
@@ -94,7 +91,7 @@ func (p *Publisher) needed(
 	fresh := neededContents{contents: contents, id: digest.FromBytes(encoded(ids)), at: now, by: rules, bytes: bytes}
 	for _, content := range contents {
 		if content.Err != nil {
-			return fresh, nil // not cached here, because the component reader caches errors itself
+			return fresh, nil // the component reader caches errors
 		}
 	}
 	p.pruneContents(now)
@@ -102,14 +99,11 @@ func (p *Publisher) needed(
 	return fresh, nil
 }
 
-// isFresh reports whether content that was found at the given time can still be used. A zero time means that the
-// content was never found.
 func isFresh(at, now time.Time) bool {
 	age := now.Sub(at)
 	return !at.IsZero() && age >= 0 && age < contentLife
 }
 
-// pruneContents drops outdated contents, at most once per contentLife.
 func (p *Publisher) pruneContents(now time.Time) {
 	p.mu.Lock()
 	recently := isFresh(p.contentsPruned, now)
@@ -123,8 +117,7 @@ func (p *Publisher) pruneContents(now time.Time) {
 	}
 }
 
-// contents reads each component of a request once, and returns the contents with their ids. The error of an unreadable
-// component is part of its content, so it only affects that module.
+// contents reads each component of a request once. The error of an unreadable component only affects its module.
 func (p *Publisher) contents(
 	ctx context.Context, needs []resolve.Need,
 ) (contents map[resolve.Ref]resolve.Content, ids []digest.Digest, bytes int, err error) {
@@ -146,8 +139,7 @@ func (p *Publisher) contents(
 	return contents, ids, bytes, nil
 }
 
-// found returns the content of a component. If the component cannot be read, the content contains the error. found
-// itself only returns an error if the context is done.
+// If the component cannot be read, the content contains the error. found itself only returns an error of the context.
 func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentRules) (foundContent, error) {
 	key, now := contentKey{need.Ref, need.Descriptor, need.NamesItself}, p.Now()
 	known, _ := p.contentsFound.Find(key)
@@ -161,14 +153,14 @@ func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentR
 	id, bytes := idOf(need.Ref, content, err)
 	fresh := foundContent{Content: content, id: id, at: now, by: rules, bytes: bytes}
 	if fresh.Err = err; err != nil {
-		return fresh, nil // not cached here, because the component reader caches errors itself
+		return fresh, nil // the component reader caches errors
 	}
 	p.pruneContents(now)
 	p.contentsFound.Put(key, fresh)
 	return fresh, nil
 }
 
-// idOf returns the digest and the size in bytes of an encoded content, including its error.
+// idOf returns the digest and the size of an encoded content, including its error.
 func idOf(ref resolve.Ref, content resolve.Content, err error) (id digest.Digest, bytes int) {
 	problem := ""
 	if err != nil {
@@ -182,7 +174,6 @@ func idOf(ref resolve.Ref, content resolve.Content, err error) (id digest.Digest
 	return digest.FromBytes(text), len(text)
 }
 
-// encoded returns data as JSON. The data must not contain channels, functions or cycles.
 func encoded(data any) []byte {
 	text, err := json.Marshal(data)
 	if err != nil {
@@ -238,8 +229,7 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 	return content, p.prove(ctx, root, all, evidence, &content)
 }
 
-// defaultCR copies the resource with a module's default CR to the location from which runtimes read it, and decodes it
-// as agents do.
+// defaultCR copies the resource with a module's default CR for runtimes, and decodes it.
 func (p *Publisher) defaultCR(
 	ctx context.Context, c component.Component, r ocm.Resource, evidence *evidence,
 ) (*resolve.DefaultCR, error) {
@@ -265,7 +255,7 @@ func (p *Publisher) component(ctx context.Context, need resolve.Need) (component
 	return p.Components.Component(ctx, need.Component, need.Version)
 }
 
-// part copies a resource's content to the location from which runtimes read it, and returns the content.
+// part copies a resource's content to the location from which runtimes read it.
 func (p *Publisher) part(
 	ctx context.Context, c component.Component, r ocm.Resource, kind v1beta2.ImageSpecType, evidence *evidence,
 ) (resolve.Part, error) {

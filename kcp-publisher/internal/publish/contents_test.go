@@ -49,7 +49,7 @@ func TestDescriptorCannotExemptItselfFromSignaturePolicy(t *testing.T) {
 	}
 }
 
-// components is a component repository in memory. Runtimes cannot read from it.
+// components is a component repository in memory.
 type components struct{ *store.Memory }
 
 func (c components) Open(name string) (oras.ReadOnlyTarget, error) {
@@ -91,7 +91,7 @@ func (c components) add(t testing.TB, name, version, file string) {
 		ocm.Tag(version)))
 }
 
-// asked is a store that counts the requested repositories.
+// asked counts the requested repositories.
 type asked struct {
 	store.Store
 	times int

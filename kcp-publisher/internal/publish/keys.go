@@ -16,20 +16,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Keys contains a Publisher's signing keys and the root of trust that lists them.
+// Keys contains a Publisher's signing keys and the root of trust.
 type Keys struct {
 	Root trust.Root
-	// Former contains earlier versions of the root. The publisher also recognizes bundles that were signed with a key
-	// in one of these versions.
+	// Former contains earlier versions of the root. The publisher also recognizes bundles with their keys.
 	Former []trust.Root
 	Signer trust.Signer
-	// Enroll signs agents' certificates, or is nil if no enrollment key is configured.
+	// Enroll signs agents' certificates, or is nil.
 	Enroll trust.Signer
 
 	thumbprint, enrollThumbprint string
 }
 
-// identify computes the thumbprints of the keys.
 func (k *Keys) identify() error {
 	var err error
 	if k.thumbprint, err = thumbprintOf(k.Signer); err != nil {
@@ -44,8 +42,8 @@ func (k *Keys) identify() error {
 	return nil
 }
 
-// Fit returns an error if agents would refuse signatures made with the keys now. It does not read the registry. A
-// refusal is a *refusal.Error.
+// Fit returns an error if agents would refuse the keys' signatures now. It does not read the registry. A refusal is a
+// *refusal.Error.
 func (k Keys) Fit(now time.Time) error {
 	if err := k.identify(); err != nil {
 		return err
@@ -53,7 +51,6 @@ func (k Keys) Fit(now time.Time) error {
 	return k.fit(now)
 }
 
-// fit implements Fit for keys whose thumbprints are set.
 func (k *Keys) fit(now time.Time) error {
 	if !k.Root.Trusts(k.thumbprint) {
 		return refusal.New(refusal.UnknownKey,
@@ -74,12 +71,10 @@ func (k *Keys) fit(now time.Time) error {
 	return nil
 }
 
-// CheckNewest returns a *refusal.Error if a store contains a newer version of the root, because agents follow the newer
-// root, which possibly does not list these keys. Other errors mean that the store could not be read. Like agents,
-// CheckNewest ignores a root that is not a valid successor.
+// CheckNewest returns a *refusal.Error if the store contains a newer valid version of the root. Agents would then use
+// that version, which may not list these keys.
 func (k *Keys) CheckNewest(ctx context.Context, place store.Store) error {
 	newest, _, _, err := store.FollowRoot(ctx, place, k.Root)
-	// A folder to which nothing was published yet contains no newer root.
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -100,12 +95,9 @@ func thumbprintOf(signer trust.Signer) (string, error) {
 	return trust.Thumbprint(public)
 }
 
-// ReplaceKeys replaces the keys of a running Publisher. It returns true if the keys changed, in which case every
-// runtime needs a new bundle. It publishes the new roots first, even if they no longer list the publisher's own key,
-// because agents must receive a revocation. A publisher that has not published a root yet, such as a former standby,
-// replaces its keys before it publishes the roots and keeps the new keys after an error, because its old keys may have
-// been revoked since its start. The publisher does not publish bundles with keys that agents would refuse; see
-// CheckKeys.
+// ReplaceKeys replaces the keys of a running Publisher and publishes the new roots. It returns true if the keys
+// changed, in which case every runtime needs a new bundle. The new keys take effect even if agents would refuse them;
+// see CheckKeys.
 func (p *Publisher) ReplaceKeys(ctx context.Context, keys Keys) (replaced bool, err error) {
 	if err := keys.identify(); err != nil {
 		return false, err
@@ -123,19 +115,18 @@ func (p *Publisher) ReplaceKeys(ctx context.Context, keys Keys) (replaced bool, 
 	return p.use(&keys), nil
 }
 
-// use replaces the keys and reports whether they changed.
 func (p *Publisher) use(keys *Keys) bool {
 	before := p.keys.Load()
 	replaced := !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint ||
 		before.enrollThumbprint != keys.enrollThumbprint
 	if replaced || len(before.Former) != len(keys.Former) {
-		p.keys.Store(keys) // only for changed keys, because caches compare the pointer
+		p.keys.Store(keys) // caches compare the pointer
 	}
 	return replaced
 }
 
-// checkNewest calls CheckNewest if the keys are in use. While keys are being replaced, a newer root is expected,
-// because the publisher itself publishes that root.
+// checkNewest calls CheckNewest if the keys are in use. While keys are being replaced, the publisher itself publishes a
+// newer root.
 func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 	if p.keys.Load() != keys {
 		return nil
@@ -149,8 +140,7 @@ func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 }
 
 // CheckKeys checks whether agents would accept this publisher's signatures, and reports whether the result changed.
-// After a *refusal.Error, Publish fails until a later check succeeds. Any other error means that the registry could not
-// be read and the previous result still applies.
+// After a *refusal.Error, Publish fails until a later check succeeds.
 func (p *Publisher) CheckKeys(ctx context.Context) (changed bool, err error) {
 	keys := p.keys.Load()
 	if err = keys.fit(p.Now()); err == nil {
@@ -164,7 +154,6 @@ func (p *Publisher) CheckKeys(ctx context.Context) (changed bool, err error) {
 	return (before == nil) != (refused == nil), err
 }
 
-// fit returns an error if agents would refuse bundles signed with the keys.
 func (p *Publisher) fit(keys *Keys) error {
 	if refused := p.unfit.Load(); refused != nil {
 		return refused
@@ -172,8 +161,8 @@ func (p *Publisher) fit(keys *Keys) error {
 	return keys.fit(p.Now())
 }
 
-// publishRoots publishes the versions of the root that are missing in the registry. Agents need the root that lists a
-// key before they receive a signature of that key.
+// publishRoots publishes the missing versions of the root. Agents need the root with a key before they receive a
+// signature of that key.
 func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 	known := p.publishedRoot.Load()
 	if known != nil && keys.Root.Version <= known.version && p.recently(known.at) {
@@ -191,19 +180,18 @@ func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 			return err
 		}
 	}
-	// CompareAndSwap does nothing if another goroutine changed publishedRoot concurrently.
+	// CompareAndSwap does nothing if another goroutine changed publishedRoot.
 	p.publishedRoot.CompareAndSwap(known, &publishedRoot{keys.Root.Version, p.Now()})
 	return nil
 }
 
-// PublishRoots publishes every version of the root of trust. Callers must publish the roots before any bundle that is
-// signed with these keys.
+// PublishRoots publishes every version of the root of trust. It must be called before a bundle is signed with these
+// keys.
 func (k *Keys) PublishRoots(ctx context.Context, place store.Store) error {
 	_, err := k.publishRoots(ctx, place)
 	return err
 }
 
-// publishRoots implements PublishRoots and returns the versions that were missing.
 func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []int64, err error) {
 	for _, root := range append(slices.Clone(k.Former), k.Root) {
 		there, err := store.HasRoot(ctx, place, root)
@@ -221,9 +209,8 @@ func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []in
 // Root returns the root of trust in use.
 func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 
-// certificate returns the certificate for the runtime's next bundle. It keeps the certificate of the last bundle if it
-// is valid for the runtime's key, and issues a new certificate if the runtime requested one and renewal is due. checked
-// caches the last valid certificate.
+// certificate returns the certificate for the runtime's next bundle: the last bundle's certificate or, if the runtime
+// requested one and renewal is due, a new certificate. checked caches the last valid certificate.
 func (k *Keys) certificate(
 	last *plan.Published, r plan.Runtime, validity time.Duration, checked *checkedCertificate, now time.Time,
 ) (string, error) {

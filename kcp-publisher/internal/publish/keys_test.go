@@ -19,7 +19,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// successor returns the next version of a root, which lists only the given publisher keys.
 func successor(t *testing.T, rootKey trust.Signer, root trust.Root, publishers ...trust.Signer) trust.Root {
 	t.Helper()
 	draft, err := root.Draft(noon.AddDate(1, 0, 0))
@@ -55,8 +54,7 @@ func refusedFor(t *testing.T, what string, err error, reason refusal.Reason, mes
 	}
 }
 
-// TestPublisherDoesNotPublishWithRefusedKeys covers a key folder with an outdated root, a key that the root no longer
-// lists, and an expired root.
+// The key folder has an outdated root, a key that the root does not list, or an expired root.
 func TestPublisherDoesNotPublishWithRefusedKeys(t *testing.T) {
 	f := newFleet(t)
 	rootKey := trusttest.NewSigner(t)
@@ -120,7 +118,7 @@ func TestPublisherDoesNotPublishWithRefusedKeys(t *testing.T) {
 	refusedFor(t, "expired root", check(true), refusal.RootExpired, "keys rotate")
 }
 
-// duringSigning is a signer that calls a function before each signature.
+// duringSigning calls a function before each signature.
 type duringSigning struct {
 	trust.Signer
 	do func()
@@ -131,8 +129,7 @@ func (d duringSigning) SignMessage(message io.Reader, options ...signature.SignO
 	return d.Signer.SignMessage(message, options...)
 }
 
-// TestReplacedKeysDoNotSignBundles exists because a bundle signed with a revoked key would replace a bundle that agents
-// accept.
+// A bundle with a revoked key would replace a bundle that agents accept.
 func TestReplacedKeysDoNotSignBundles(t *testing.T) {
 	f := newFleet(t)
 	rootKey, first, second := trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)
@@ -163,8 +160,7 @@ func TestReplacedKeysDoNotSignBundles(t *testing.T) {
 	}
 }
 
-// TestStandbyReplacesKeysWithoutRegistry exists because the initial keys of a standby may be revoked when it becomes
-// the leader, even if the registry is unavailable.
+// The initial keys of a standby may be revoked when it becomes the leader.
 func TestStandbyReplacesKeysWithoutRegistry(t *testing.T) {
 	f := newFleet(t)
 	rootKey, second := trusttest.NewSigner(t), trusttest.NewSigner(t)
@@ -189,8 +185,7 @@ func TestStandbyReplacesKeysWithoutRegistry(t *testing.T) {
 	f.publish(p, plan.Runtime{ID: "berlin"}, "regular")
 }
 
-// TestUnrelatedRootDoesNotStopPublisher exists because any client with write access can push to the tag of the next
-// root.
+// Any client with write access can push to the tag of the next root.
 func TestUnrelatedRootDoesNotStopPublisher(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()

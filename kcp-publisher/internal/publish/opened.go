@@ -7,18 +7,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// maxOpenedBytes limits the cached states by their encoded size. Decoded states take several times as much memory.
+// maxOpenedBytes limits the cached states by their encoded size. Decoded states need several times as much memory.
 const maxOpenedBytes = 16 << 20
 
-// openedState is the desired state of a bundle from the registry, with the versions of its modules. Most runtimes of a
-// fleet have one of a few states. A new process fetches and decodes each distinct state once.
+// Most runtimes of a fleet have one of a few states, so a new process decodes each distinct state once.
 type openedState struct {
 	bundle.DesiredState
 	versions map[string]string
 	bytes    int
 }
 
-// documents contains the digests of a bundle's documents.
 type documents struct{ state, catalog digest.Digest }
 
 func documentsOf(verified bundle.Verified) documents {

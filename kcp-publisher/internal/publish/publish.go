@@ -1,6 +1,6 @@
 // Package publish reconciles a runtime's repository in the registry with its Kyma. Each reconcile pushes at most one
-// bundle. After a restart, the publisher adopts the bundle in the registry if the runtime's status records that bundle,
-// so no bundle is pushed twice or skipped. The registry is never trusted as a source of content: see plan.Adopt.
+// bundle. After a restart, the publisher continues with the recorded bundle. It never trusts the registry as a source
+// of content: see plan.Adopt.
 package publish
 
 import (
@@ -34,7 +34,7 @@ type Options struct {
 	Place      store.Store
 	Keys       Keys
 	Components *component.Reader
-	// Requires reports whether the component with this name must be signed. If nil, no signatures are required.
+	// Requires reports whether a component must be signed. Nil requires no signatures.
 	Requires func(component string) bool
 	// Validity is the validity period of a bundle. Bundles are renewed after a third of this period.
 	Validity time.Duration
@@ -42,17 +42,14 @@ type Options struct {
 	// this period.
 	CertificateValidity time.Duration
 	Now                 func() time.Time
-	// Recheck is the interval between checks that the registry still contains the published bundle. If zero, every
-	// reconcile checks the registry.
+	// Recheck is the interval between checks that the registry still contains the published bundle. 0 checks at every
+	// reconcile.
 	Recheck time.Duration
-	// MayPush returns an error if this process must not push because another process holds the lease. If nil, pushing
-	// is always allowed.
+	// MayPush returns an error if this process does not hold the lease. Nil always allows pushes.
 	MayPush func() error
-	// Restored is called with a description of shared objects that were missing in the registry and were pushed again.
-	// It can be nil.
+	// Restored is called after missing shared objects were pushed again. It can be nil.
 	Restored func(ctx context.Context, what string)
-	// Removals decides whether a bundle can remove modules whose removal the runtime did not request. If nil, all
-	// removals are allowed.
+	// Removals decides about module removals that the runtime did not request. Nil allows all.
 	Removals func(ctx context.Context, removing plan.Removing, snapshot *catalog.Snapshot) (plan.Verdict, error)
 }
 
@@ -62,21 +59,20 @@ type Publisher struct {
 	keys    atomic.Pointer[Keys]
 	// publishedRoot is the version of the root of trust that was last found in the registry, or nil.
 	publishedRoot atomic.Pointer[publishedRoot]
-	// unfit is the reason why agents would refuse signatures made with the keys, according to the last check, or nil.
+	// unfit is the reason why agents would refuse the keys' signatures, or nil.
 	unfit atomic.Pointer[refusal.Error]
-	// keysLock is write-locked while the keys are replaced. The roots of new keys are published before the keys are
-	// used.
+	// keysLock is write-locked while the keys are replaced.
 	keysLock sync.RWMutex
 	sharing  singleflight.Group
-	// The following caches contain data that runtimes share. The data of a single runtime is in its Record.
+	// These caches contain data that runtimes share. The data of a single runtime is in its Record.
 	resolved       *memo.Shared[resolutionKey, *resolution]
 	opened         *memo.Memo[documents, openedState]
 	changes        *memo.Memo[statePair, *plan.Changes]
 	contentsFound  *memo.Memo[contentKey, foundContent]
 	contentsNeeded *memo.Memo[resolutionKey, neededContents]
 
-	mu sync.Mutex // guards the fields below
-	// shared maps the documents that runtimes share in the registry to the time of their last check.
+	mu sync.Mutex
+	// shared maps shared documents in the registry to the time of their last check.
 	shared map[digest.Digest]time.Time
 	// contentsPruned is when outdated contents were last dropped.
 	contentsPruned time.Time
@@ -87,7 +83,6 @@ type resolution struct {
 	documents bundle.Documents
 }
 
-// publishedRoot is a version of the root of trust, and when it was last found in the registry.
 type publishedRoot struct {
 	version int64
 	at      time.Time
@@ -111,32 +106,30 @@ func New(options Options) (*Publisher, error) {
 type Outcome struct {
 	Published plan.Published
 	Pushed    bool
-	// Reason is the reason why a push was needed, or empty.
+	// Reason is the reason for a new bundle, or empty.
 	Reason plan.Reason
-	// Problems, Remarks and Asked are results of the resolution. They are set even if no push was needed.
+	// Problems, Remarks and Asked come from resolving the request.
 	Problems []bundle.Problem
 	Remarks  []bundle.Problem
 	Asked    []string
-	// LeftOut lists the features that the bundle omits because the runtime's agent does not support them.
+	// LeftOut lists the features that the bundle omits because the agent does not support them.
 	LeftOut []bundle.Feature
-	// Deviation is the problem that was found in the registry, or nil. Checked is true if the registry was read and
-	// contains the published bundle.
+	// Deviation is the problem that was found in the registry, or nil. Checked is true if the registry contains the
+	// published bundle.
 	Deviation *plan.Deviation
 	Checked   bool
-	// Unrecorded is true if a push is needed but was not made because the status does not record Published yet. The
-	// caller must record Published and publish again.
+	// Unrecorded is true if the caller must record Published in the status and publish again.
 	Unrecorded bool
-	// SecretsError is the reason why the bundle contains the previous bundle's Secrets instead of the current ones, or
-	// nil.
+	// SecretsError is the reason why the bundle contains the previous bundle's Secrets, or nil.
 	SecretsError error
-	// Removals is the decision about the bundle's new removals. Kept is true if the Kyma is being deleted and the
-	// runtime keeps its modules until an operator approves their removal.
+	// Removals is the decision about the bundle's new removals. Kept is true if a deleted Kyma's runtime keeps its
+	// modules until an operator approves their removal.
 	Removals plan.Verdict
 	Kept     bool
 }
 
-// Publish resolves the request and pushes a bundle if one is needed. A module that cannot be resolved keeps its last
-// published version, unless the registry is the only source for that version.
+// Publish resolves the request and pushes a bundle if necessary. A module that cannot be resolved keeps its last
+// published version.
 func (p *Publisher) Publish(
 	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
 ) (Outcome, error) {
@@ -152,7 +145,6 @@ func (p *Publisher) Publish(
 	}
 }
 
-// check returns an error if no bundle can be published for a request.
 func (p *Publisher) check(runtime plan.Runtime, request resolve.Request) error {
 	if err := trust.CheckRuntimeID(runtime.ID); err != nil {
 		return err
@@ -168,7 +160,7 @@ func (p *Publisher) check(runtime plan.Runtime, request resolve.Request) error {
 	return nil
 }
 
-// maxAttempts limits the attempts to publish if another process pushes a bundle or the keys are replaced concurrently.
+// maxAttempts limits the attempts if another process pushes a bundle or the keys are replaced concurrently.
 const maxAttempts = 3
 
 // ErrMayNotPush means that another process holds the lease.
@@ -177,23 +169,21 @@ var ErrMayNotPush = errors.New("not published")
 // errMoved means that the tag changed after it was read.
 var errMoved = errors.New("another bundle was pushed at the same time")
 
-// errOtherKeys means that the keys were replaced before the bundle was pushed. The old keys can be revoked.
+// errOtherKeys means that the keys were replaced before the push. The old keys can be revoked.
 var errOtherKeys = errors.New("the keys were replaced at the same time")
 
-// decision contains the next bundle of a runtime, and the reason to push it.
 type decision struct {
 	keys     *Keys
 	adopted  plan.Adopted
 	resolved *resolution
-	// predicate is the predicate of the next bundle. reason is the reason for this bundle, or empty if no bundle is
-	// needed.
+	// predicate is the predicate of the next bundle. reason is empty if no bundle is needed.
 	predicate bundle.Predicate
 	reason    plan.Reason
 	outcome   Outcome
 }
 
-// IsSettled reports whether a runtime needs no bundle and has no problem, without reading its latest report. It pushes
-// no bundle. If it returns false, the report must be read. An error means that the registry could not be read.
+// IsSettled reports whether a runtime needs no bundle and has no problem, without reading its report or pushing a
+// bundle. An error means that the registry could not be read.
 func (p *Publisher) IsSettled(
 	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
 ) (bool, error) {
@@ -207,7 +197,7 @@ func (p *Publisher) IsSettled(
 	if d.reason != "" || d.adopted.Kept() == nil || d.adopted.Deviation != nil {
 		return false, nil
 	}
-	// Check the shared documents now, because the next Publish does not read the registry again.
+	// The next Publish does not read the registry again, so check the shared documents now.
 	if err := p.keepShared(ctx, d.outcome.Checked, d.resolved.documents); err != nil {
 		return false, err
 	}
@@ -232,7 +222,7 @@ func (p *Publisher) try(
 		return outcome, nil
 	}
 	if d.adopted.Deviation != nil {
-		p.forgetShared() // the registry may also have lost documents that runtimes share
+		p.forgetShared()
 	}
 	next, err := p.push(ctx, record, runtime.ID, d.keys, d.resolved, d.predicate, kept)
 	if err != nil {
@@ -242,8 +232,8 @@ func (p *Publisher) try(
 	return outcome, nil
 }
 
-// decide adopts the bundle of a runtime and resolves its request without pushing. If removals must wait for approval,
-// decide resolves the request again with the modules that must stay.
+// decide resolves a request without pushing. If removals must wait for an approval, it resolves the request again with
+// these modules.
 func (p *Publisher) decide(
 	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
 ) (decision, error) {
@@ -291,7 +281,7 @@ func (p *Publisher) decide(
 						"publish to runtime %s: the Kyma is being deleted, and removing its modules needs approval",
 						runtime.ID)
 			}
-			d.reason = "" // the catalog is changing, so the last bundle stays until the modules can be resolved
+			d.reason = "" // the catalog is changing, so the last bundle stays
 			break
 		}
 		request, runtime = keeping(request, runtime, verdict)
@@ -303,7 +293,7 @@ func (p *Publisher) decide(
 	return d, nil
 }
 
-// keeping returns a request and a runtime that keep the modules whose removal waits for approval.
+// keeping returns a request and a runtime that keep the modules whose removal requires an approval.
 func keeping(request resolve.Request, runtime plan.Runtime, verdict plan.Verdict) (resolve.Request, plan.Runtime) {
 	request.Staying, request.Settling = nil, len(verdict.Waiting()) == 0
 	for _, module := range slices.Sorted(maps.Keys(verdict.Held)) {
@@ -316,7 +306,6 @@ func keeping(request resolve.Request, runtime plan.Runtime, verdict plan.Verdict
 	return request, runtime
 }
 
-// next resolves a request, and sets the next bundle and the reason why it is needed.
 func (p *Publisher) next(
 	ctx context.Context, record *Record, d *decision, runtime plan.Runtime, request resolve.Request,
 	snapshot *catalog.Snapshot,
@@ -332,8 +321,8 @@ func (p *Publisher) next(
 	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
 		d.outcome.SecretsError = err
 	}
-	// The agent requests renewal after a third of the certificate's validity, and a request that is carried by hand can
-	// take as long as a bundle is valid. A certificate from the registry can be used because its signature is verified.
+	// The agent requests renewal after a third of the certificate's validity. A certificate from the registry can be
+	// used because its signature is verified.
 	if runtime.Certificate, err = d.keys.certificate(d.adopted.Last, runtime,
 		max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return err
@@ -378,8 +367,7 @@ func (p *Publisher) push(
 		return nil, errOtherKeys
 	}
 	if err := p.replace(ctx, record, runtime, resolved.documents, manifest); err != nil {
-		// The failed push may still have changed the tag, or the registry may have lost shared documents. The next
-		// attempt checks the tag and the documents again.
+		// The failed push may have changed the tag, so the next attempt checks the registry again.
 		record.Recheck()
 		p.forgetShared()
 		return nil, err
@@ -396,7 +384,7 @@ func (p *Publisher) push(
 	return next, nil
 }
 
-// replace replaces the bundle in the registry. It returns errMoved if the tag changed since it was read.
+// replace returns errMoved if the tag changed since it was read.
 func (p *Publisher) replace(
 	ctx context.Context, record *Record, runtime string, documents bundle.Documents, manifest bundle.Blob,
 ) error {
@@ -415,7 +403,7 @@ func (p *Publisher) replace(
 	if last := record.last; last != nil {
 		for _, blob := range []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor} {
 			if blob.Digest != last.StateBlob.Digest && blob.Digest != last.CatalogBlob.Digest {
-				continue // skip a new blob: PushBundle mounts it from the shared repository
+				continue // PushBundle mounts a new blob from the shared repository
 			}
 			if present[blob.Digest], err = store.Has(ctx, repository, blob); err != nil {
 				return err

@@ -25,14 +25,13 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 const validity = 9 * time.Hour
 
-// fleet is the environment of a publisher: its key, the root that lists the key, and an OCI layout as the registry.
+// fleet is the environment of a publisher, with an OCI layout as the registry.
 type fleet struct {
-	t      *testing.T
-	signer trust.Signer
-	root   trust.Root
-	dir    string
-	now    time.Time
-	// records contains the records of each publisher by runtime.
+	t       *testing.T
+	signer  trust.Signer
+	root    trust.Root
+	dir     string
+	now     time.Time
 	records map[*Publisher]map[string]*Record
 }
 
@@ -65,7 +64,6 @@ func (f *fleet) place() store.Store {
 	return place
 }
 
-// started returns a newly started publisher.
 func (f *fleet) started() *Publisher {
 	f.t.Helper()
 	p, err := New(Options{
@@ -79,7 +77,6 @@ func (f *fleet) started() *Publisher {
 	return p
 }
 
-// record returns a publisher's record for a runtime.
 func (f *fleet) record(p *Publisher, runtime string) *Record {
 	if f.records[p] == nil {
 		f.records[p] = map[string]*Record{}
@@ -110,7 +107,6 @@ func (f *fleet) try(p *Publisher, runtime plan.Runtime, channel string) (Outcome
 		snapshot)
 }
 
-// lying returns the digest of a runtime's bundle in the registry.
 func (f *fleet) lying(runtime string) digest.Digest {
 	f.t.Helper()
 	repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository(runtime))
@@ -124,7 +120,6 @@ func (f *fleet) lying(runtime string) digest.Digest {
 	return found
 }
 
-// puts pushes a manifest as the bundle of a runtime.
 func (f *fleet) puts(runtime string, manifest bundle.Blob) {
 	f.t.Helper()
 	repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository(runtime))
@@ -309,7 +304,7 @@ func TestInvalidRuntimeIDIsRefusedBeforeRegistryAccess(t *testing.T) {
 	}
 }
 
-// TestIsSettledChecksSharedDocuments exists because the Publish after IsSettled does not read the registry again.
+// The Publish after IsSettled does not read the registry again.
 func TestIsSettledChecksSharedDocuments(t *testing.T) {
 	f := newFleet(t)
 	snapshot, err := catalog.New(nil, nil)

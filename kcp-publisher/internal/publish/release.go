@@ -22,8 +22,8 @@ func (e *evidence) add(mediaType string, data []byte) {
 	e.blobs = append(e.blobs, bundle.NewBlob(mediaType, data))
 }
 
-// prove verifies the release of a component's content as agents do, and pushes the documents that agents need for their
-// verification. If agents would refuse the content, the error affects only its module and not the whole runtime.
+// prove verifies the release of a component's content as agents do, and pushes the required documents. An error only
+// affects the component's module.
 func (p *Publisher) prove(
 	ctx context.Context, root trust.Root, all []component.Component, evidence *evidence, content *resolve.Content,
 ) error {
@@ -62,9 +62,7 @@ func (p *Publisher) prove(
 	return nil
 }
 
-// keepable returns the last state with only the Manifests that can be used again for unresolved modules. It omits
-// Manifests that agents would refuse now, and Manifests that the current signature policy does not accept or cannot
-// check. If such a module is unresolved, the bundle omits the module and the runtime keeps it unchanged.
+// keepable returns the last state with only the Manifests that agents and the current signature policy still accept.
 func (p *Publisher) keepable(ctx context.Context, root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
 	var kept []bundle.Manifest
 	for _, m := range last.Manifests {

@@ -12,8 +12,7 @@ import (
 )
 
 // Renew pushes a runtime's last bundle again with a later expiry if renewal is due. It returns the latest bundle, or
-// nil if no valid bundle was found. It does not resolve the request, so bundles are renewed even while the control
-// plane is only partially changed.
+// nil if no valid bundle was found. It does not resolve the request.
 func (p *Publisher) Renew(
 	ctx context.Context, record *Record, runtime plan.Runtime,
 ) (newest *plan.Published, pushed bool, err error) {
@@ -50,7 +49,6 @@ func (p *Publisher) Renew(
 	return newest, true, nil
 }
 
-// documentsOf reads the documents of a runtime's last bundle.
 func (p *Publisher) documentsOf(
 	ctx context.Context, runtime string, last *plan.Published,
 ) (documents bundle.Documents, err error) {

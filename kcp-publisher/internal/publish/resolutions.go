@@ -9,12 +9,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// maxResolvedBytes limits the total size of cached documents. It is enough for several hundred distinct requests with
-// catalogs of several hundred KiB.
+// maxResolvedBytes limits the total size of cached documents.
 const maxResolvedBytes = 256 << 20
 
-// newResolutions returns a cache of resolved requests. It stores a result only while the result is the latest one of at
-// least one runtime.
+// The cache stores a result only while it is the latest result of at least one runtime.
 func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 	return memo.NewShared(memo.Limit{Bytes: maxBytes}, func(_ resolutionKey, r *resolution) int {
 		return len(r.documents.State.Bytes) + len(r.documents.Catalog.Bytes)
@@ -28,13 +26,12 @@ type resolutionKey [sha256.Size]byte
 type inputs struct {
 	Request  resolve.Request
 	Revision string
-	// LastState is the digest of the last published desired state. Kept is the number of its Manifests that can be used
-	// again for unresolved modules.
+	// LastState is the digest of the last published desired state. Kept is the number of its Manifests that unresolved
+	// modules can keep.
 	LastState digest.Digest
 	Kept      int
 }
 
-// with returns the key for the inputs together with the contents of components.
 func (k resolutionKey) with(contents digest.Digest) resolutionKey {
 	return sha256.Sum256(append(k[:], contents...))
 }

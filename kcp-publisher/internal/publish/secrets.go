@@ -9,10 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// seal returns the encrypted Secrets for the next bundle. A Secret is included while its module is requested or still
-// installed, because the module may need the Secret for cleanup. Other known Secrets are removed. seal returns the last
-// bundle's Secrets if they are unchanged, if r.Secrets is nil, or if sealing fails. A Secret that does not fit is
-// omitted and stays unchanged in the runtime.
+// seal returns the encrypted Secrets for the next bundle. A Secret stays while its module is requested or installed,
+// because the module may need it for cleanup. Unchanged Secrets are not encrypted again.
 func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed, error) {
 	var before *bundle.Sealed
 	if last != nil {
@@ -36,7 +34,7 @@ func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed,
 	}
 	none := len(next.Secrets)+len(next.Removals) == 0
 	if r.Secrets.Recipient == "" {
-		// Agents that report no recipient would refuse a bundle with Secrets.
+		// Agents without a recipient would refuse a bundle with Secrets.
 		if none {
 			return nil, nil
 		}

@@ -8,11 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// maxShared limits the number of documents in Publisher.shared. A missing entry only causes another request to the
-// registry.
 const maxShared = 20_000
 
-// share uploads missing documents to the repository that all runtimes share, within the runtime's allowance.
+// share uploads missing documents to the shared repository, within the runtime's allowance.
 func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.Documents) error {
 	state, size := documents.State.Descriptor.Digest, p.unshared(documents.State)+p.unshared(documents.Catalog)
 	if err := record.documents.check(state, size, p.Now()); err != nil {
@@ -22,7 +20,7 @@ func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.
 	return err
 }
 
-// keepShared uploads missing documents of a bundle again if the registry was checked.
+// keepShared uploads missing documents again if the registry was checked.
 func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bundle.Documents) error {
 	if !checked {
 		return nil
@@ -35,8 +33,8 @@ func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bund
 	return err
 }
 
-// ensureShared uploads missing documents unless they were checked recently. It reports whether a document was missing,
-// and calls done after a check.
+// ensureShared uploads missing documents that were not checked recently. It reports whether a document was missing, and
+// calls done after a check.
 func (p *Publisher) ensureShared(
 	ctx context.Context, documents bundle.Documents, done func(),
 ) (missing bool, err error) {
@@ -73,13 +71,13 @@ func (p *Publisher) forgetShared() {
 	}
 }
 
-// recently reports whether an object that was found in the registry at the given time does not need another check yet.
+// recently reports whether an object that was found at this time needs no check yet.
 func (p *Publisher) recently(seen time.Time) bool {
 	now := p.Now()
 	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.Recheck
 }
 
-// unshared returns the size of a document in bytes, or 0 if this process has uploaded or found the document before.
+// unshared returns the size of a document in bytes, or 0 if the registry is known to have it.
 func (p *Publisher) unshared(document bundle.Blob) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// holds returns the number of entries and the size of each of the publisher's caches.
+// holds returns the number of entries and the size of each cache.
 func (p *Publisher) holds(records int) map[string]int {
 	found, bytesFound := p.contentsFound.Held()
 	needed, bytesNeeded := p.contentsNeeded.Held()
@@ -28,8 +28,7 @@ func (p *Publisher) holds(records int) map[string]int {
 	}
 }
 
-// TestMemoryStaysConstantDuringDayOfPublishing simulates a day. Every twenty minutes, a version is promoted, and a
-// runtime is created and deleted.
+// Every twenty minutes of the simulated day, a version is promoted, and a runtime is created and deleted.
 func TestMemoryStaysConstantDuringDayOfPublishing(t *testing.T) {
 	const (
 		runtimes = 4

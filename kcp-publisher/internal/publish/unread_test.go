@@ -31,9 +31,7 @@ func (b *breakable) Open(name string) (oras.ReadOnlyTarget, error) {
 	return b.components.Open(name)
 }
 
-// TestUnreadableModuleDoesNotBlockBundle simulates a lost registry and a restarted publisher whose disk is full. The
-// bundle is published without the module, because it also delivers keys and revocations. It must not remove the module,
-// and must contain the module again once the component can be read.
+// A bundle without an unreadable module must not remove the module. It also delivers keys and revocations.
 func TestUnreadableModuleDoesNotBlockBundle(t *testing.T) {
 	const name = "example.com/scaler"
 	f, source, runtime := newFleet(t), &breakable{components: components{store.NewMemory()}}, runtimeNamed("one")

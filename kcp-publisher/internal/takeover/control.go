@@ -16,8 +16,8 @@ import (
 
 // The Kyma controller calls the functions in this file.
 
-// Inherit records in the status of a Kyma that is being taken over which modules lifecycle-manager installed. It
-// records them only once, so that Manifests that are deleted later do not cause modules to be uninstalled.
+// Inherit records in the status of a Kyma which modules lifecycle-manager installed. It records them only once, so that
+// Manifests that are deleted later do not cause removals.
 func Inherit(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) error {
 	is, err := phase.Of(kyma)
 	if is != bundle.TakeoverAdopt || err != nil || kyma.Status.Runtime.Takeover != nil {
@@ -31,7 +31,6 @@ func Inherit(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) erro
 	return nil
 }
 
-// readManifests reads lifecycle-manager's Manifests of a Kyma.
 func readManifests(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) ([]v1beta2.Manifest, error) {
 	var all v1beta2.ManifestList
 	if err := direct.List(ctx, &all, client.InNamespace(kyma.Namespace),
@@ -44,8 +43,8 @@ func readManifests(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma
 	return Of(kyma, all.Items), nil
 }
 
-// Announcement returns the message of an Event if the runtime has completed a new phase, or an empty string. before is
-// the phase that the runtime had completed previously.
+// Announcement returns the message of an Event if the runtime has completed a new phase, or "". before is the phase
+// that the runtime had completed before.
 func Announcement(kyma *v1beta2.Kyma, before string) string {
 	t := kyma.Status.Runtime.Takeover
 	if t == nil || t.Done == before {
@@ -63,7 +62,7 @@ func Announcement(kyma *v1beta2.Kyma, before string) string {
 	return "the runtime had no leftovers of lifecycle-manager"
 }
 
-// Done returns the phase that the runtime of a Kyma has completed, or an empty string.
+// Done returns the phase that the runtime of a Kyma has completed, or "".
 func Done(kyma *v1beta2.Kyma) string {
 	if r := kyma.Status.Runtime; r != nil && r.Takeover != nil {
 		return r.Takeover.Done
@@ -71,9 +70,8 @@ func Done(kyma *v1beta2.Kyma) string {
 	return ""
 }
 
-// RemoveManifests deletes lifecycle-manager's Manifests of a deleted Kyma that was being taken over. It removes their
-// finalizers first. Otherwise, lifecycle-manager would uninstall the modules or, if it no longer runs, the Manifests
-// would never be deleted.
+// RemoveManifests deletes lifecycle-manager's Manifests of a deleted Kyma. It removes their finalizers first, so that
+// lifecycle-manager does not uninstall the modules.
 func RemoveManifests(ctx context.Context, api client.Client, direct client.Reader, kyma *v1beta2.Kyma) error {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive {
 		return nil // a finished takeover has already deleted the Manifests
@@ -89,8 +87,7 @@ func RemoveManifests(ctx context.Context, api client.Client, direct client.Reade
 	return errors.Join(failed...)
 }
 
-// RemoveFinalizer removes lifecycle-manager's finalizer from a Kyma, because lifecycle-manager no longer reconciles the
-// Kyma.
+// RemoveFinalizer removes lifecycle-manager's finalizer from a Kyma.
 func RemoveFinalizer(kyma *v1beta2.Kyma) {
 	controllerutil.RemoveFinalizer(kyma, v1beta2.LifecycleManagerFinalizerPurge)
 }

@@ -22,19 +22,18 @@ func (e *BehindError) Error() string {
 	return "waiting for lifecycle-manager to update " + strings.Join(e.Manifests, ", ")
 }
 
-// GiveBack returns a Kyma to lifecycle-manager after its runtime has released the modules. The order of the steps
-// prevents concurrent writers and downgrades. Each step can be repeated:
+// GiveBack returns a Kyma to lifecycle-manager after its runtime has released the modules. The order prevents
+// concurrent writers and downgrades. Each step can be repeated:
 //
-//  1. Remove the takeover label, so the publisher stops. Keep the skip-reconciliation labels of the Kyma and Manifests.
-//  2. Write the status with which lifecycle-manager continues.
-//  3. Remove the label from Manifests with the running version, then from the Kyma. Lifecycle-manager continues.
-//  4. Remove the label from each other Manifest once lifecycle-manager has written the running version to it.
-//  5. Remove the annotation with the phase.
+// 1. Remove the takeover label, so that the publisher stops.
+// 2. Write the status with which lifecycle-manager continues.
+// 3. Remove the skip-reconciliation label from Manifests with the running version, then from the Kyma.
+// 4. Remove the label from each other Manifest once lifecycle-manager has updated it.
+// 5. Remove the annotation with the phase.
 func GiveBack(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
-	// Also check the takeover label: the author of the Kyma can remove the skip-reconciliation label before steps 1 to
-	// 3 are done.
+	// The author of the Kyma can remove the skip-reconciliation label before steps 1 to 3 are done.
 	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True ||
 		kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverActive {
 		if done, err = handBack(ctx, api, kyma, offered); err != nil {
@@ -97,7 +96,7 @@ func handBack(
 }
 
 // releaseManifests removes the skip-reconciliation label from Manifests with the running version. It returns a
-// BehindError if other Manifests still have an older version.
+// BehindError if other Manifests have an older version.
 func releaseManifests(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
@@ -131,7 +130,7 @@ func releaseManifests(
 func releaseManifest(ctx context.Context, api client.Client, m *v1beta2.Manifest) (string, error) {
 	before := m.DeepCopy()
 	delete(m.Labels, v1beta2.LabelSkipReconciliation)
-	// The optimistic lock ensures that lifecycle-manager reads the same spec.version that Handback compared.
+	// Lifecycle-manager must read the same spec.version that was compared.
 	err := api.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	return fmt.Sprintf("Manifest %s/%s is managed by lifecycle-manager again", m.Namespace, m.Name),
 		ignoreNotFound("return", m, err)

@@ -13,24 +13,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// Handback describes the return of a Kyma to lifecycle-manager. Lifecycle-manager stores its state in status.modules
-// and in Manifests.
+// Handback describes the return of a Kyma to lifecycle-manager.
 type Handback struct {
-	// Modules contains the entries of status.modules with which lifecycle-manager continues: one for each Manifest
-	// except mandatory ones, and one for each module that was added during the takeover. An entry without a version, or
-	// a Manifest without an entry, would stop lifecycle-manager permanently.
+	// Modules contains the entries of status.modules with which lifecycle-manager continues. An entry without a
+	// version, or a Manifest without an entry, would stop lifecycle-manager permanently.
 	//
 	// Source: lifecycle-manager c5b83f1b, pkg/templatelookup/regular.go, internal/service/manifest/orphan.
 	Modules []v1beta2.ModuleStatus
-	// Behind maps the names of Manifests with an older or unknown version to the version that runs in the runtime.
-	// Lifecycle-manager must not install from such a Manifest until it has written the running version to it.
+	// Behind maps Manifests with an older or unknown version to the version that runs in the runtime.
 	Behind map[string]string
 	// Downgrades describes the modules that lifecycle-manager would downgrade.
 	Downgrades []string
 }
 
-// NewHandback returns the Handback of a Kyma. It performs no I/O. If the return is interrupted, NewHandback computes
-// the same Handback from the partially returned Kyma.
+// NewHandback returns the Handback of a Kyma. It performs no I/O, and returns the same Handback after an interruption.
 func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *catalog.Snapshot) Handback {
 	h := Handback{Behind: map[string]string{}}
 	known := map[string]bool{}
@@ -71,10 +67,8 @@ func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 	return h
 }
 
-// compare checks whether a Manifest has an older version than the module in the runtime. It treats a Manifest without a
-// version as older, because such a Manifest can install any version. If the module's channel has the running or a newer
-// version, lifecycle-manager will write that version to the Manifest, and compare adds the Manifest to Behind.
-// Otherwise, compare adds it to Downgrades.
+// compare checks whether a Manifest has an older or unknown version. If the module's channel has at least the running
+// version, it adds the Manifest to Behind, and otherwise to Downgrades.
 func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot) {
 	has, source, next := m.Spec.Version, "", ""
 	if isMandatory(m) {
@@ -83,7 +77,7 @@ func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs
 	} else {
 		channel := followed(kyma, m, module)
 		source = fmt.Sprintf("channel %q has", channel)
-		next, _ = offered.Offered(module, channel, kyma.Labels) // next is empty if the channel offers no version
+		next, _ = offered.Offered(module, channel, kyma.Labels) // next is empty if the channel has no version
 	}
 	switch {
 	case runs == "", has != "" && !bundle.Older(has, runs):
@@ -109,7 +103,6 @@ func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs
 	}
 }
 
-// entryOf returns the entry in status.modules for one of lifecycle-manager's Manifests.
 func entryOf(
 	kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot,
 ) v1beta2.ModuleStatus {
@@ -134,8 +127,8 @@ func entryOf(
 	return entry
 }
 
-// templateOf returns a reference to the ModuleTemplate of a version. Lifecycle-manager compares versions only if an
-// entry has this reference, so a template that is missing in the catalog gets its conventional name.
+// Lifecycle-manager compares versions only if an entry has this reference, so a missing template gets its conventional
+// name.
 func templateOf(module, channel, version, namespace string, offered *catalog.Snapshot) *v1beta2.TrackingObject {
 	template := &v1beta2.TrackingObject{
 		TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
@@ -151,8 +144,7 @@ func templateOf(module, channel, version, namespace string, offered *catalog.Sna
 	return template
 }
 
-// running returns the last reported version of a module. For mandatory modules, which status.modules does not contain,
-// it returns the published version.
+// running returns the last reported version of a module, or the published version of a mandatory module.
 func running(kyma *v1beta2.Kyma, module string) string {
 	for _, m := range kyma.Status.Modules {
 		if m.Name == module {
@@ -165,8 +157,8 @@ func running(kyma *v1beta2.Kyma, module string) string {
 	return ""
 }
 
-// followed returns the channel that the runtime's Kyma requests for a module. If the Kyma does not request the module,
-// it returns the channel in the Manifest.
+// followed returns the channel that the runtime's Kyma requests for a module or, without a request, the channel in the
+// Manifest.
 func followed(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module string) string {
 	if spec := requested(kyma); spec != nil {
 		for _, asked := range spec.Spec.Modules {
@@ -205,8 +197,7 @@ func newer(a, b string) string {
 	return a
 }
 
-// ReturnedStatus returns the status with which lifecycle-manager continues. It contains only the fields and conditions
-// that lifecycle-manager uses.
+// ReturnedStatus returns the status with which lifecycle-manager continues, without fields that it does not use.
 func ReturnedStatus(before v1beta2.KymaStatus, h Handback) v1beta2.KymaStatus {
 	after := v1beta2.KymaStatus{
 		ActiveChannel: before.ActiveChannel,

@@ -52,7 +52,7 @@ func TestHandbackContinuesWithRunningVersions(t *testing.T) {
 	for name, c := range map[string]struct {
 		kyma      *v1beta2.Kyma
 		manifests []v1beta2.Manifest
-		entry     string // of keda
+		entry     string // entry of keda
 		behind    string
 		downgrade string
 	}{
@@ -224,7 +224,7 @@ func TestGiveBackKeepsTheSkipLabelOfOlderManifests(t *testing.T) {
 	}
 }
 
-// TestGiveBackDoesNotTrustTheSkipLabel returns a Kyma whose author removed the label skip-reconciliation.
+// The author of the Kyma removed the label skip-reconciliation.
 func TestGiveBackDoesNotTrustTheSkipLabel(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {

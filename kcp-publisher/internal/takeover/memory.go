@@ -1,6 +1,5 @@
-// Package takeover implements the takeover of Kymas from lifecycle-manager, and their return. From a Kyma, its
-// Manifests and the runtime's report, it computes the record of installed modules, the obstacles and the next step
-// without I/O. The files control.go, giveback.go and steps.go access the control plane.
+// Package takeover implements the takeover of Kymas from lifecycle-manager, and their return. Only the files
+// control.go, giveback.go and steps.go access the control plane.
 package takeover
 
 import (
@@ -11,9 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// RecordModules returns the record of the modules that lifecycle-manager installed, from its Manifests and, for modules
-// without a Manifest, from the Kyma's status. It includes Manifests that are being deleted, because the agent adopts
-// the module and not the Manifest.
+// RecordModules returns the record of the modules that lifecycle-manager installed, from its Manifests and from the
+// Kyma's status. It includes Manifests that are being deleted.
 func RecordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
 	memory := &v1beta2.TakeoverStatus{}
 	known := map[string]bool{}
@@ -49,7 +47,7 @@ func RecordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Ta
 	return memory
 }
 
-// Of returns lifecycle-manager's Manifests of a Kyma in a namespace, sorted by name.
+// Of returns lifecycle-manager's Manifests of a Kyma, sorted by name.
 func Of(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (own []v1beta2.Manifest) {
 	for _, m := range manifests {
 		if m.Namespace == kyma.Namespace && m.Labels[v1beta2.LabelKymaName] == kyma.Name {
@@ -60,8 +58,7 @@ func Of(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (own []v1beta2.Manifes
 	return own
 }
 
-// moduleOf returns the module name of a Manifest. It returns an empty string if neither the Manifest nor the Kyma's
-// status contains the name.
+// moduleOf returns the module name of a Manifest, or "" if it is unknown.
 func moduleOf(kyma *v1beta2.Kyma, manifest *v1beta2.Manifest) string {
 	if module := manifest.Labels[v1beta2.LabelModuleName]; module != "" {
 		return module
@@ -74,7 +71,6 @@ func moduleOf(kyma *v1beta2.Kyma, manifest *v1beta2.Manifest) string {
 	return ""
 }
 
-// installedVersion returns the version of a module that lifecycle-manager installed.
 func installedVersion(kyma *v1beta2.Kyma, module string, manifest *v1beta2.Manifest) string {
 	version := ""
 	for _, m := range kyma.Status.Modules {

@@ -26,7 +26,6 @@ func kymaNamed(name string, modules ...v1beta2.ModuleStatus) *v1beta2.Kyma {
 	}
 }
 
-// manifestOf returns a Manifest of a module that lifecycle-manager installed.
 func manifestOf(kyma, module, version string, changes ...func(*v1beta2.Manifest)) v1beta2.Manifest {
 	m := v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: kyma + "-" + module, Finalizers: finalizers,

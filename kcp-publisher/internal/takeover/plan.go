@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Landscape contains the objects of a control plane and the publisher's rules, from which New computes plans.
+// Landscape contains the objects of a control plane and the publisher's rules.
 type Landscape struct {
 	plan.Fleet
 	// Manifests contains lifecycle-manager's Manifests.
@@ -43,8 +43,7 @@ type Module struct {
 	Name      string `json:"name"`
 	Channel   string `json:"channel,omitempty"`
 	Installed string `json:"installed"`
-	// Then is the version to which the module is upgraded after its adoption. It is empty if the module is not
-	// upgraded.
+	// Then is the version after the module's adoption, or empty if the version stays the same.
 	Then string `json:"then,omitempty"`
 	// Note is the reason why the module is not upgraded or not adopted.
 	Note string `json:"note,omitempty"`
@@ -102,8 +101,6 @@ func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time
 	return p
 }
 
-// remembered returns the record of lifecycle-manager's modules. It reads the record from the status if the publisher
-// has written it.
 func remembered(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
 	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && v1beta2.TakenOver(kyma) {
 		return s.Takeover
@@ -111,8 +108,8 @@ func remembered(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Takeo
 	return RecordModules(kyma, manifests)
 }
 
-// previewKyma returns a copy of a Kyma as it will be after the takeover, from which New resolves the module versions.
-// If the runtime has not reported which modules it requests, the copy requests all installed modules.
+// previewKyma returns a copy of a Kyma as it will be after the takeover. If the runtime's request is unknown, the copy
+// requests all installed modules.
 func previewKyma(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma {
 	as := kyma.DeepCopy()
 	delete(as.Labels, v1beta2.LabelTakeover)
@@ -165,7 +162,7 @@ func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 			}
 		}
 		switch name := "Manifest " + m.Name; {
-		case v1beta2.TakenOver(kyma): // lifecycle-manager no longer reconciles the Manifest
+		case v1beta2.TakenOver(kyma): // lifecycle-manager does not reconcile the Manifest anymore
 		case !m.DeletionTimestamp.IsZero():
 			all = append(all,
 				name+" is being deleted: wait until the module is uninstalled, or add it to the runtime's Kyma again")
@@ -192,7 +189,7 @@ func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 	return all
 }
 
-// isManaged reports whether this publisher has published modules to the Kyma's runtime and has not returned it.
+// isManaged reports whether this publisher has published modules to the runtime and has not returned it.
 func isManaged(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	return s != nil && s.Published != nil && len(s.Published.Versions) > 0 && !isGivenBack(s)
@@ -202,7 +199,7 @@ func isGivenBack(s *v1beta2.RuntimeStatus) bool {
 	return s.Takeover != nil && s.Takeover.Published == string(bundle.TakeoverRelease)
 }
 
-// leftovers lists lifecycle-manager's Manifests, finalizer and conditions of a Kyma in the control plane.
+// leftovers lists lifecycle-manager's Manifests, finalizer and conditions of a Kyma.
 func leftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) {
 	for _, m := range manifests {
 		all = append(all, fmt.Sprintf("Manifest %s/%s", m.Namespace, m.Name))
@@ -218,8 +215,8 @@ func leftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 	return all
 }
 
-// Phases of a takeover in addition to bundle.TakeoverPhase. PhaseReturn starts when the runtime has released the
-// modules, and ends when lifecycle-manager manages all objects again.
+// Phases of a takeover in addition to bundle.TakeoverPhase. PhaseReturn ends when lifecycle-manager manages all objects
+// again.
 const (
 	PhaseNone     = "none"
 	PhaseReturn   = "return"
@@ -240,7 +237,7 @@ func Phase(kyma *v1beta2.Kyma) string {
 	return PhaseNone
 }
 
-// Unready returns the reason why a takeover cannot be finished yet, or an empty string.
+// Unready returns the reason why a takeover cannot be finished yet, or "".
 func Unready(kyma *v1beta2.Kyma) string {
 	s := kyma.Status.Runtime
 	switch {
@@ -282,8 +279,7 @@ func Completed(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) bool {
 }
 
 // Untouched reports whether the runtime cannot contain objects of the agent, so no module must be returned to
-// lifecycle-manager: no bundle with a module was published, or the runtime has not reported and the latest bundle
-// requests the release of all modules.
+// lifecycle-manager.
 func Untouched(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	if s == nil || s.Published == nil || s.Requested == nil && len(s.Published.Versions) == 0 {

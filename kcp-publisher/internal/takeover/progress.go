@@ -14,12 +14,12 @@ type Progress struct {
 	Runtime string        `json:"runtime"`
 	Phase   string        `json:"phase"`
 	State   v1beta2.State `json:"state,omitempty"`
-	// Adopted lists the modules that the agent has adopted. Waiting lists the modules that it has not adopted yet.
+	// Adopted lists the modules that the agent has adopted. Waiting lists the other modules.
 	Adopted []string `json:"adopted,omitempty"`
 	Waiting []string `json:"waiting,omitempty"`
-	// Removed lists leftovers of lifecycle-manager that the agent removed from the runtime.
+	// Removed lists lifecycle-manager's objects that the agent removed from the runtime.
 	Removed []string `json:"removed,omitempty"`
-	// Next describes the event that the takeover waits for, or the operator's next step.
+	// Next is the operator's next step, or the event that the takeover waits for.
 	Next string `json:"next"`
 }
 

@@ -24,8 +24,8 @@ var finalizers = []string{
 }
 
 // RemoveManifest deletes one of lifecycle-manager's Manifests and keeps its module installed. It adds the
-// skip-reconciliation label, removes the finalizers, and then deletes the Manifest. In another order, lifecycle-manager
-// would restore the finalizers or uninstall the module. A missing Manifest is not an error.
+// skip-reconciliation label and removes the finalizers first, so that lifecycle-manager does not uninstall the module.
+// A missing Manifest is not an error.
 func RemoveManifest(ctx context.Context, api client.Client, manifest *v1beta2.Manifest) error {
 	before := manifest.DeepCopy()
 	skip(manifest)
@@ -47,7 +47,6 @@ func RemoveManifest(ctx context.Context, api client.Client, manifest *v1beta2.Ma
 	return nil
 }
 
-// skip adds the label that makes lifecycle-manager skip the reconciliation of an object.
 func skip(object client.Object) {
 	labels := object.GetLabels()
 	if labels == nil {
@@ -64,13 +63,12 @@ func ignoreNotFound(verb string, object client.Object, err error) error {
 	return nil
 }
 
-// Start labels a Kyma and its Manifests, so lifecycle-manager ignores them and the publisher starts the takeover. It
-// labels the Manifests first, so lifecycle-manager never finds a labeled Kyma with an unlabeled Manifest. It returns a
-// message for each labeled object.
+// Start labels a Kyma and its Manifests, so that lifecycle-manager ignores them and the publisher starts the takeover.
+// It returns a message for each labeled object.
 func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
 	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && !v1beta2.TakenOver(kyma) && !isManaged(kyma) {
 		before := kyma.DeepCopy()
-		s.Takeover = nil // outdated, because lifecycle-manager has managed the Kyma since the takeover was aborted
+		s.Takeover = nil // lifecycle-manager has managed the Kyma since the takeover was aborted
 		if err := api.Status().
 			Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return nil, fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
@@ -88,7 +86,7 @@ func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []s
 	}
 	done = append(done, fmt.Sprintf("Kyma %s/%s is labeled %s=%s and %s=%s", kyma.Namespace, kyma.Name,
 		v1beta2.LabelTakeover, v1beta2.TakeoverActive, v1beta2.LabelSkipReconciliation, v1beta2.True))
-	late, err := skipManifests(ctx, api, kyma) // for Manifests that lifecycle-manager created during this function
+	late, err := skipManifests(ctx, api, kyma) // lifecycle-manager may have created Manifests during this function
 	return append(done, late...), err
 }
 
@@ -115,7 +113,7 @@ func SetPhase(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase 
 }
 
 // Finish removes lifecycle-manager's Manifests and finalizer of a Kyma from the control plane, after the runtime has
-// completed the phase clean. It keeps the skip-reconciliation label, because lifecycle-manager can still be running.
+// completed the phase clean.
 func Finish(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
 	done, err = eachManifest(ctx, api, kyma, func(m *v1beta2.Manifest) (string, error) {
 		return fmt.Sprintf("Manifest %s/%s is removed", m.Namespace, m.Name), RemoveManifest(ctx, api, m)
@@ -138,7 +136,7 @@ func Finish(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []
 	return append(done, fmt.Sprintf("Kyma %s/%s is taken over", kyma.Namespace, kyma.Name)), nil
 }
 
-// Unlabel removes the takeover labels from a Kyma. Callers must ensure that lifecycle-manager no longer runs.
+// Unlabel removes the takeover labels from a Kyma. Callers must ensure that lifecycle-manager does not run anymore.
 func Unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
 	before := kyma.DeepCopy()
 	for _, label := range []string{v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation} {
@@ -152,7 +150,7 @@ func Unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done [
 }
 
 // Unfinalize removes lifecycle-manager's finalizers from Watchers, ModuleReleaseMetas and ModuleTemplates, after
-// lifecycle-manager was uninstalled. With the finalizers, these objects could no longer be deleted.
+// lifecycle-manager was uninstalled.
 func Unfinalize(ctx context.Context, api client.Client, namespace string) (done []string, err error) {
 	for _, list := range []client.ObjectList{&v1beta2.WatcherList{}, &v1beta2.ModuleReleaseMetaList{},
 		&v1beta2.ModuleTemplateList{}} {
@@ -187,8 +185,7 @@ func Unfinalize(ctx context.Context, api client.Client, namespace string) (done 
 	return done, err
 }
 
-// eachManifest calls change for each Manifest of a Kyma, and returns the messages from change. change returns an empty
-// message if it did not change the Manifest.
+// eachManifest returns the messages from change, which is empty if change did not change the Manifest.
 func eachManifest(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, change func(*v1beta2.Manifest) (string, error),
 ) (done []string, err error) {
@@ -208,7 +205,6 @@ func eachManifest(
 	return done, nil
 }
 
-// manifestsOf reads lifecycle-manager's Manifests of a Kyma.
 func manifestsOf(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]v1beta2.Manifest, error) {
 	var all v1beta2.ManifestList
 	if err := api.List(ctx, &all, client.InNamespace(kyma.Namespace),

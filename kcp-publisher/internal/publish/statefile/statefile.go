@@ -1,6 +1,6 @@
-// Package statefile stores the last published bundle of each runtime of a location in a file, for the command
-// `publish`. A running publisher stores this record in the status of Kymas instead. The record cannot be read from the
-// registry, because the registry's owner could restore an old bundle.
+// Package statefile stores the last published bundle of each runtime in a file, for the command `publish`. A running
+// publisher stores this record in the status of Kymas. The registry cannot replace the record, because its owner could
+// restore an old bundle.
 package statefile
 
 import (
@@ -23,7 +23,7 @@ import (
 // File is a state file that is locked by one process. It is safe for concurrent use.
 type File struct {
 	path, location string
-	mode           fs.FileMode  // mode of the existing file, or 0 for a new file
+	mode           fs.FileMode  // mode of the existing file, or 0
 	lock           *flock.Flock // nil if the file was opened with Read
 	// New is true if the file did not exist when it was read.
 	New bool
@@ -33,7 +33,7 @@ type File struct {
 	changed bool
 }
 
-// state is the content of the file: the published bundles by location and runtime.
+// state contains the published bundles by location and runtime.
 type state struct {
 	Version   int                                            `json:"version"`
 	Locations map[string]map[string]*v1beta2.PublishedBundle `json:"locations"`
@@ -42,12 +42,11 @@ type state struct {
 const (
 	version  = 1
 	maxBytes = 256 << 20
-	// tryAgain is the interval between attempts to acquire the lock.
 	tryAgain = 200 * time.Millisecond
 )
 
-// Open locks and reads a state file for a location. It waits while another process has locked the file. If the file
-// does not exist, File is empty.
+// Open locks and reads a state file for a location. It waits for another process's lock. A missing file is treated as
+// empty.
 func Open(ctx context.Context, path, location string) (*File, error) {
 	path, mode, err := locate(path)
 	if err != nil {
@@ -67,8 +66,7 @@ func Open(ctx context.Context, path, location string) (*File, error) {
 	return f, nil
 }
 
-// locate resolves symbolic links, because Save replaces the target file and not the link. It returns the path and mode
-// of the file. The mode is 0 if the file does not exist. A link is only followed if the operating system allows it.
+// locate resolves symbolic links, because Save replaces the target file. The mode is 0 if the file does not exist.
 func locate(path string) (string, fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,15 +82,14 @@ func locate(path string) (string, fs.FileMode, error) {
 	return path, info.Mode().Perm(), err
 }
 
-// Read reads a state file for a location without locking it. Save does not write the returned File. If the file does
-// not exist, File is empty.
+// Read reads a state file for a location without locking it. A missing file is treated as empty. Save has no effect on
+// the returned File.
 func Read(path, location string) (*File, error) {
 	f := &File{path: path, location: location}
 	return f, f.read()
 }
 
-// writable returns an error if the file cannot be written. Open checks this, so the error occurs before a bundle is
-// pushed.
+// Open checks this before a bundle is pushed.
 func (f *File) writable() error {
 	temporary, err := f.temporary()
 	if err != nil {
@@ -136,7 +133,7 @@ func (f *File) read() error {
 	if err != nil {
 		return fmt.Errorf("read state file: %w", err)
 	}
-	f.state.Version = 0 // overwrite the default, so a file without a version is refused below
+	f.state.Version = 0 // a file without a version is refused
 	if err := json.Unmarshal(data, &f.state); err != nil {
 		return fmt.Errorf("state file %s: %w: restore it from a backup, or delete it to start without records", f.path,
 			err)
@@ -152,7 +149,7 @@ func (f *File) read() error {
 	return nil
 }
 
-// Last returns the last published bundle of a runtime, or nil if the file has no record of one.
+// Last returns the last published bundle of a runtime, or nil.
 func (f *File) Last(runtime string) *v1beta2.PublishedBundle {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,7 +170,7 @@ func (f *File) Remember(runtime string, published v1beta2.PublishedBundle) {
 	f.changed = true
 }
 
-// Save replaces the file atomically if a record changed. It does not write a file that was opened with Read.
+// Save replaces the file atomically if a record changed. It has no effect on a file that was opened with Read.
 func (f *File) Save() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -120,7 +120,7 @@ func TestStateFileCanBeLinkButNotDirectory(t *testing.T) {
 	}
 }
 
-// TestStateFileKeepsModeAndReadOnlyFileIsRefused exists because replacing a file must not bypass its permissions.
+// Replacing a file must not bypass its permissions.
 func TestStateFileKeepsModeAndReadOnlyFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	path, circle := filepath.Join(dir, "published.json"), filepath.Join(dir, "circle.json")

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Runtime is one of the two runtimes of a check. Registries accesses the registry with the runtime's credentials.
+// Runtime is one of the two runtimes of a check. Registries has the runtime's credentials.
 type Runtime struct {
 	ID         string
 	Registries *store.Registries
@@ -33,7 +33,7 @@ type Options struct {
 	Own, Other Runtime
 	// Anonymous has no credentials.
 	Anonymous *store.Registries
-	// Random is the source of the random bytes in the unique blobs and tags.
+	// Random is the source of random bytes for unique blobs and tags.
 	Random io.Reader
 }
 
@@ -43,13 +43,11 @@ type Finding struct {
 	Request string `json:"request"`
 	Status  int    `json:"status"`
 	Leaks   bool   `json:"leaks"`
-	// LeftOver is true if the blob existed in the repository before the probe. An earlier check may have written the
-	// blob, or the registry may have mounted it before it isolated runtimes. The response then does not show whether
-	// access is allowed.
+	// LeftOver is true if the blob existed in the repository before the probe. The response is then inconclusive.
 	LeftOver bool `json:"leftOver,omitempty"`
 }
 
-// Leak is the error of a registry that does not isolate runtimes from each other.
+// Leak is the error of a registry that does not isolate runtimes.
 type Leak struct {
 	Location string
 	Findings int
@@ -62,12 +60,11 @@ func (l *Leak) Error() string {
 		l.Location, l.Findings)
 }
 
-// maxAnswerBytes limits the bytes that are read of one response, such as a long catalog.
+// maxAnswerBytes limits the bytes that are read of one response.
 const maxAnswerBytes = 4 << 20
 
 // Check runs all probes. The error is a *Leak if a forbidden request succeeded. Any other error means that the result
-// is unknown, for example because a runtime does not have a required permission. leftovers lists the objects of the
-// probes that could not be deleted afterwards, even if Check returns an error.
+// is unknown. leftovers lists the objects that could not be deleted afterwards, even if Check returns an error.
 func Check(ctx context.Context, o Options) (findings []Finding, leftovers []string, err error) {
 	s, err := prepare(ctx, o)
 	if err != nil {
@@ -84,8 +81,7 @@ func Check(ctx context.Context, o Options) (findings []Finding, leftovers []stri
 }
 
 // findLeftOver returns the blobs of Options.Other that exist in the report repository of Options.Own before the first
-// probe. It returns none if that repository also contains the new blob of Options.Other: the registry then serves every
-// blob in every repository, which is a leak and not a leftover.
+// probe. It returns none if the registry serves every blob in every repository, which is a leak.
 func (s stage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
 	found := func(d digest.Digest) (bool, error) {
 		reading := probe{
@@ -148,8 +144,7 @@ func (s stage) try(ctx context.Context, o Options, tidy *tidier) ([]Finding, err
 	return findings, nil
 }
 
-// prepare sends requests that the registry must accept from both runtimes. Otherwise, a registry that refuses every
-// request would pass all probes.
+// prepare sends requests that the registry must accept. Otherwise, a registry that refuses every request would pass.
 func prepare(ctx context.Context, o Options) (stage, error) {
 	_, prefix, _ := strings.Cut(o.Location, "/")
 	s := stage{prefix: prefix, own: o.Own.ID, other: o.Other.ID}
@@ -182,7 +177,7 @@ func prepare(ctx context.Context, o Options) (stage, error) {
 	return s, nil
 }
 
-// readBundle reads a runtime's own bundle and returns the digests of manifest and blobs.
+// readBundle reads a runtime's own bundle and returns the digests of its manifest and blobs.
 func readBundle(ctx context.Context, location string, runtime Runtime) (digest.Digest, []digest.Digest, error) {
 	place, err := store.Open(location, runtime.Registries)
 	if err != nil {
@@ -216,8 +211,7 @@ func readBundle(ctx context.Context, location string, runtime Runtime) (digest.D
 	return digest.FromBytes(fetched.Bytes), blobs, nil
 }
 
-// pushUniqueBlob pushes a unique blob and the empty blob to a runtime's report repository, with the runtime's own
-// credentials.
+// pushUniqueBlob pushes a unique blob and the empty blob to a runtime's report repository.
 func pushUniqueBlob(ctx context.Context, location string, runtime Runtime, random io.Reader) (digest.Digest, error) {
 	place, err := store.Open(location, runtime.Registries)
 	if err != nil {
@@ -243,15 +237,13 @@ func pushUniqueBlob(ctx context.Context, location string, runtime Runtime, rando
 	return secret.Descriptor.Digest, nil
 }
 
-// reply is the registry's response. location is the URL at which an upload continues.
 type reply struct {
 	status   int
 	body     []byte
 	location string
 }
 
-// send sends the request of a probe and returns the registry's response. The client sends its credentials after a
-// challenge.
+// The client sends its credentials after a challenge.
 func send(ctx context.Context, registries *store.Registries, location string, p probe) (reply, error) {
 	repository, err := registries.Repository(location)
 	if err != nil {
@@ -272,7 +264,7 @@ func send(ctx context.Context, registries *store.Registries, location string, p 
 	}
 	response, err := repository.Client.Do(request)
 	if status, ok := store.StatusOf(err); ok {
-		// The token service issued no token. This is a refusal, unless the token service is unavailable.
+		// A token service that issues no token has refused the request, unless the service is unavailable.
 		if !undecided(status) {
 			status = http.StatusUnauthorized
 		}

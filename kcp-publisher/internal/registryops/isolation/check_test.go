@@ -40,7 +40,6 @@ var secret = trust.TokenSecret(strings.Repeat("s", 32))
 type fixture struct {
 	host     string
 	location string
-	// password returns the password of a user.
 	password func(user string) string
 	// front handles a request before the registry. If it returns true, the registry does not get the request.
 	front func(http.ResponseWriter, *http.Request) bool
@@ -95,7 +94,7 @@ func (f *fixture) serve(t *testing.T, registry http.Handler, tokens http.Handler
 	f.location = f.host + "/fleet"
 }
 
-// withTokens starts distribution and the token service on one host, as in docs/guides/registry.md.
+// withTokens starts distribution and the token service, as in docs/guides/registry.md.
 func withTokens(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{password: func(user string) string {
@@ -215,7 +214,6 @@ func TestSharedPasswordIsDetected(t *testing.T) {
 	}
 }
 
-// TestEachLeakIsDetected has one case for each leak that was found in a real registry.
 func TestEachLeakIsDetected(t *testing.T) {
 	for name, c := range map[string]struct {
 		leak func(r *http.Request) (status int, body string)
@@ -351,7 +349,7 @@ func TestTwoDifferentRuntimesAreRequired(t *testing.T) {
 	}
 }
 
-// TestCheckDeletesItsObjects checks both a registry that leaks everything and one that leaks nothing.
+// One registry leaks everything, and another leaks nothing.
 func TestCheckDeletesItsObjects(t *testing.T) {
 	open := withOnePassword(t)
 	was := open.contents(t, "agent")
@@ -407,8 +405,7 @@ func (f *fixture) contents(t *testing.T, user string) map[string]string {
 	return all
 }
 
-// TestLeftoverOfAnEarlierCheckIsNotALeak uses a registry that leaked during the earlier check and isolates runtimes
-// now.
+// The registry leaked during the earlier check and isolates runtimes now.
 func TestLeftoverOfAnEarlierCheckIsNotALeak(t *testing.T) {
 	f := withTokens(t)
 	options := f.options(t, "a", "b")

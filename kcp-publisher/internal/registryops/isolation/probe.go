@@ -1,8 +1,6 @@
-// Package isolation checks whether a running registry isolates runtimes from each other. It takes the credentials of
-// two runtimes and tries each request that is known to have leaked in some registry. It returns the registry's
-// responses. It does not overwrite objects: it only writes new objects, and a write that must fail uses a tag that no
-// program reads. Afterwards, it deletes its objects with the permissions of the two runtimes, and lists the remaining
-// objects.
+// Package isolation checks whether a running registry isolates runtimes from each other. With the credentials of two
+// runtimes, it sends each request that is known to have leaked in some registry. It writes only new objects, deletes
+// them afterwards, and lists the remaining ones.
 //
 // Source: OCI distribution-spec 1.1; zot CVE-2024-39897 (blobs of others by digest, through deduplication);
 // distribution CVE-2023-2253 (catalog).
@@ -22,17 +20,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// rule defines which responses show that the registry allowed a forbidden request.
+// rule defines which responses mean that the registry allowed a forbidden request.
 type rule int
 
 const (
-	// mustNotRead is violated by any success.
+	// Any success violates mustNotRead.
 	mustNotRead rule = iota
-	// mayNotMount is violated by status 201. Status 202 only starts an upload, which requires the bytes of the blob.
+	// Status 201 violates mayNotMount. Status 202 only starts an upload, which requires the bytes of the blob.
 	mayNotMount
-	// mayNotWrite is violated by success, and by an error that only clients with write access receive.
+	// Success violates mayNotWrite, and so does an error that only clients with write access receive.
 	mayNotWrite
-	// mayNotList is violated by a response that contains another runtime's objects.
+	// A response with another runtime's objects violates mayNotList.
 	mayNotList
 )
 
@@ -45,32 +43,30 @@ type probe struct {
 	path string
 	body []byte
 	rule rule
-	// inconclusive is true if the probe requests a blob that an earlier check left behind, so the response does not
-	// show whether access is allowed.
+	// inconclusive is true if an earlier check may have written the requested blob.
 	inconclusive bool
 }
 
-// checkTag is the prefix of the tags that write probes use.
+// checkTag is the prefix of the tags in write probes.
 const checkTag = "kyma-pull-isolation-check-"
 
-// stage contains the inputs of the probes: the path of the fleet without the host, the two runtimes, and the objects
-// that only the other runtime has.
+// stage contains the inputs of the probes: the path of the fleet, the two runtimes, and the objects that only the other
+// runtime has.
 type stage struct {
 	prefix   string
 	own      string
 	other    string
 	manifest digest.Digest   // manifest of the other runtime's bundle
 	blobs    []digest.Digest // blobs that are only in the other runtime's bundle
-	// secret is a new blob in the other runtime's report repository. ownSecret is a new blob in the report repository
-	// of the runtime own.
+	// secret is a new blob in the other runtime's report repository. ownSecret is a new blob in the own report
+	// repository.
 	secret, ownSecret digest.Digest
 	made              string // unique name of this check
-	// leftOver are blobs of the other runtime that the report repository of the runtime own contained before the first
-	// probe.
+	// leftOver are the other runtime's blobs that the own report repository contained before the first probe.
 	leftOver []digest.Digest
 }
 
-// probes returns all probes. Mounts are near the end, and each mount is followed by a read of the mounted blob.
+// Mounts are near the end, and a read of the mounted blob follows each mount.
 func (s stage) probes() []probe {
 	var all []probe
 	add := func(rule rule, method, path, what string) {
@@ -149,7 +145,7 @@ func (s stage) probes() []probe {
 				"read another runtime's blob after trying to mount it")
 		}
 	}
-	// This probe is the last, because the other probes request the blob.
+	// This probe is last, because the other probes request the blob.
 	add(mayNotWrite, http.MethodDelete, reportOf+"/blobs/"+s.secret.String(), "delete another runtime's blob")
 	for i := range all {
 		all[i].inconclusive = strings.HasPrefix(all[i].path, ownReport+"/") &&
@@ -161,7 +157,7 @@ func (s stage) probes() []probe {
 	return all
 }
 
-// body returns the manifest that write probes push. Its only blob is the empty blob. It returns nil for other probes.
+// body returns the manifest for write probes, or nil for other probes.
 func (s stage) body(method string) []byte {
 	if method != http.MethodPut {
 		return nil
@@ -169,16 +165,14 @@ func (s stage) body(method string) []byte {
 	empty := bundle.EmptyBlob().Descriptor
 	manifest := ocispec.Manifest{
 		MediaType: ocispec.MediaTypeImageManifest, ArtifactType: bundle.ArtifactTypeReport, Config: empty,
-		Layers: []ocispec.Descriptor{empty},
-		// The manifest has a unique digest, so it can be deleted by digest.
+		Layers:      []ocispec.Descriptor{empty},
 		Annotations: map[string]string{ocispec.AnnotationTitle: checkTag + s.made},
 	}
 	manifest.SchemaVersion = 2
-	data, _ := json.Marshal(manifest) // cannot fail for strings and numbers
+	data, _ := json.Marshal(manifest) // strings and numbers always encode
 	return data
 }
 
-// allowed reports whether the response shows that the registry allowed the request of a probe.
 func (s stage) allowed(p probe, status int, body []byte) bool {
 	success := status >= 200 && status < 400
 	switch p.rule {
@@ -209,6 +203,5 @@ func (s stage) namesAnother(catalog []byte) bool {
 	})
 }
 
-// undecided reports whether a status does not show whether access is allowed, because the registry is unavailable or
-// limits the rate of requests.
+// undecided reports whether the registry is unavailable or limits the rate of requests.
 func undecided(status int) bool { return status >= 500 || status == http.StatusTooManyRequests }

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// tidier deletes the objects of a check, as far as the permissions of the two runtimes allow it.
+// tidier deletes the objects of a check, if the permissions of the two runtimes allow it.
 type tidier struct {
 	options Options
 	stage   stage
@@ -22,7 +22,7 @@ type tidier struct {
 
 // trace is an object that a check has written.
 type trace struct {
-	// what describes the object if it cannot be deleted. path is the URL path to delete it.
+	// what describes the object if it cannot be deleted. path is its URL path.
 	what, path string
 	runtime    Runtime
 	// expires is true for an object that registries remove automatically.
@@ -50,7 +50,6 @@ func (t *tidier) add(found trace) {
 	}
 }
 
-// record records the object that a successful write probe created.
 func (t *tidier) record(p probe, got reply) {
 	at, err := url.Parse(p.path)
 	if err != nil || p.rule != mayNotWrite && p.rule != mayNotMount {
@@ -65,7 +64,7 @@ func (t *tidier) record(p probe, got reply) {
 				digest.FromBytes(p.body).String(), runtime: t.options.Own,
 		})
 	case p.method == http.MethodPost && got.status == http.StatusAccepted:
-		// The registry chooses the URL of the upload. Only a path below the prefix is used, and the host is ignored.
+		// The registry chooses the URL of the upload. Only a path below the prefix is used.
 		if upload, err := url.Parse(got.location); err == nil &&
 			strings.HasPrefix(upload.Path, "/v2/"+t.stage.prefix+"/") {
 			repository, _, _ := strings.Cut(repository, "/blobs/")
@@ -81,8 +80,7 @@ func (t *tidier) record(p probe, got reply) {
 	}
 }
 
-// deleteAll deletes the recorded objects. It returns the objects that could not be deleted, except objects that
-// registries remove automatically.
+// deleteAll returns the objects that could not be deleted.
 func (t *tidier) deleteAll(ctx context.Context) []string {
 	for _, d := range t.stage.leftOver {
 		t.blob(t.options.Own, t.stage.own, d)

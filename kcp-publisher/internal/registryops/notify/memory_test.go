@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// envClients is the environment variable with which the test program runs as the clients of a test. It contains the
-// number of clients, the server's address, and whether to use TLS.
+// The environment variable envClients makes the test program run as the clients of a test. It contains their number,
+// the server's address, and whether to use TLS.
 const envClients = "KYMA_PULL_TEST_CLIENTS"
 
 func TestMain(m *testing.M) {
@@ -117,7 +117,6 @@ func runClient(address, id string, secured bool) (*bufio.Reader, error) {
 	return reader, nil
 }
 
-// usage returns the memory of this process after a garbage collection.
 func usage(t testing.TB) (heap, rss int64) {
 	t.Helper()
 	runtime.GC()
@@ -143,7 +142,7 @@ type costs struct {
 	delivered time.Duration
 }
 
-// memoryOf measures the server's memory. The agents run in another process, so their memory is not included.
+// The agents run in another process, so their memory is not included.
 func memoryOf(t testing.TB, count int, secured bool) costs {
 	t.Helper()
 	e := start(t, count, secured)
@@ -194,7 +193,7 @@ func memoryOf(t testing.TB, count int, secured bool) costs {
 	return per
 }
 
-// TestIdleConnectionUsesLittleMemory checks the cost of a connection: 10,000 of them fit into 150 MB.
+// 10,000 connections must fit into 150 MB.
 func TestIdleConnectionUsesLittleMemory(t *testing.T) {
 	const count, budget = 1000, 15_000
 	for _, secured := range []bool{false, true} {
@@ -208,7 +207,7 @@ func TestIdleConnectionUsesLittleMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkTenThousandConnections measures the cost of 10,000 connections. One iteration is sufficient: -benchtime 1x.
+// One iteration is sufficient: -benchtime 1x.
 func BenchmarkTenThousandConnections(b *testing.B) {
 	for _, secured := range []bool{false, true} {
 		b.Run(fmt.Sprintf("TLS=%v", secured), func(b *testing.B) {

@@ -68,7 +68,6 @@ func start(t testing.TB, connections int, secured bool) *endpoint {
 	return e
 }
 
-// certificate returns a self-signed certificate with a P-256 key.
 func certificate(t testing.TB) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -94,7 +93,6 @@ func password(t testing.TB, user string) string {
 	return text
 }
 
-// dial connects and requests notifications.
 func (e *endpoint) dial(t testing.TB, user, password string) net.Conn {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", e.address)
@@ -117,7 +115,6 @@ func (e *endpoint) dial(t testing.TB, user, password string) net.Conn {
 	return conn
 }
 
-// agent is an accepted connection.
 type agent struct {
 	conn  net.Conn
 	lines *bufio.Reader
@@ -139,7 +136,6 @@ func (e *endpoint) connect(t testing.TB, id string) *agent {
 	return a
 }
 
-// next reads an event or comment.
 func (a *agent) next(t testing.TB, want string) {
 	t.Helper()
 	_ = a.conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
@@ -150,7 +146,6 @@ func (a *agent) next(t testing.TB, want string) {
 	}
 }
 
-// ended waits until the server has closed the connection.
 func (a *agent) ended(t testing.TB) {
 	t.Helper()
 	_ = a.conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
@@ -165,7 +160,7 @@ func (s *Subscribers) connected() int {
 	return s.count
 }
 
-// idle waits until nothing is being written.
+// idle waits until no write is in progress.
 func (s *Subscribers) idle(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
@@ -286,7 +281,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	fourth.ended(t)
 }
 
-// TestClosedConnectionMustAuthenticateAgain also revokes the password of a connected runtime.
+// The test also revokes the password of a connected runtime.
 func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 	e := start(t, 100, false)
 	var agents []*agent
@@ -325,7 +320,7 @@ func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 	}
 }
 
-// TestRuntimeThatReconnectsConstantlyIsLimited covers an attacker with a stolen password of a runtime.
+// An attacker has a stolen password of a runtime.
 func TestRuntimeThatReconnectsConstantlyIsLimited(t *testing.T) {
 	e := start(t, 100, false)
 	codes := map[int]int{}
@@ -350,7 +345,6 @@ func TestRuntimeThatReconnectsConstantlyIsLimited(t *testing.T) {
 	e.connect(t, "one") // half a minute later, by the clock of the limiter
 }
 
-// TestSlowReaderDoesNotDelayOthers uses an agent that never reads, and a simulated clock.
 func TestSlowReaderDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := New(Options{Connections: 10, Log: logr.Discard()})

@@ -21,18 +21,16 @@ const (
 	refusalsAtOnce    = 200
 )
 
-// maxPending limits the connections that do not belong to an accepted agent, such as TLS handshakes and refused
-// requests.
+// maxPending limits the connections without an accepted agent, such as TLS handshakes.
 const maxPending = 1000
 
-// Options are the inputs of Subscribers.
+// Options configures Subscribers.
 type Options struct {
 	// Connections limits the number of connected agents.
 	Connections int
 	// Passwords verifies registry passwords.
 	Passwords token.Passwords
-	// Leading reports whether this process is the leader, which publishes. If it is not, the server asks agents to try
-	// again.
+	// Leading reports whether this process is the leader. If it is not, the server asks agents to try again.
 	Leading func() bool
 	Log     logr.Logger
 }
@@ -46,7 +44,7 @@ func Limits(connections int) serve.Limits {
 	}
 }
 
-// New returns an http.Handler for bundle.NotificationsPath, and the Subscribers that it accepts.
+// New returns an http.Handler for bundle.NotificationsPath, and its Subscribers.
 func New(options Options) (*Subscribers, http.Handler) {
 	s := &Subscribers{options: options, of: map[string][]*subscriber{}, connects: map[string]*rate.Limiter{}}
 	h := &handler{
@@ -63,7 +61,7 @@ type handler struct {
 	announced *rate.Limiter // limits the log of refusals
 }
 
-// streamHeader is the response that starts a stream. The stream ends when the connection closes.
+// The stream ends when the connection closes.
 //
 // Source: RFC 9112, section 6.3, "Message Body Length", rule 8. X-Accel-Buffering turns off buffering in nginx.
 const streamHeader = "HTTP/1.1 200 OK\r\nContent-Type: " + bundle.NotificationsMediaType +
@@ -115,7 +113,6 @@ func (h *handler) accept(w http.ResponseWriter, runtime string) error {
 
 func closeLater(conn net.Conn) { go func() { _ = conn.Close() }() }
 
-// authenticated returns the runtime of the request. Other users of the registry cannot receive notifications.
 func (h *handler) authenticated(request *http.Request) (string, error) {
 	user, password, _ := request.BasicAuth()
 	if trust.CheckRuntimeID(user) != nil {
@@ -125,7 +122,7 @@ func (h *handler) authenticated(request *http.Request) (string, error) {
 	return user, err
 }
 
-// announce logs at a limited rate, so a client cannot fill the log.
+// The rate is limited, so that a client cannot fill the log.
 func (h *handler) announce(err error, what string, request *http.Request) {
 	if h.announced.Allow() {
 		h.options.Log.Error(err, what, "from", request.RemoteAddr)

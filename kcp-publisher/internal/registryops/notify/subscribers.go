@@ -15,24 +15,21 @@ import (
 )
 
 const (
-	// maxPerRuntime limits the connections of a runtime: one for its agent, and one for the agent's successor. A
-	// further connection closes the oldest connection, whose agent has probably stopped.
+	// maxPerRuntime allows connections of a runtime's agent and of the agent's successor. A further connection closes
+	// the oldest one.
 	maxPerRuntime = 2
-	// alive is the time without a notification after which a connection receives a comment. sweep is the interval
-	// between checks for such connections.
+	// alive is the time without a notification after which a connection receives a comment.
 	alive = bundle.NotificationsAliveSeconds * time.Second
 	sweep = time.Second
-	// writeTimeout is the timeout for writing one event. A write only waits if the connection's buffer is full, which
-	// takes days without a read by the agent.
+	// A write only waits if the connection's buffer is full, which takes days without a read by the agent.
 	writeTimeout = 5 * time.Second
-	// A connection ends after maxConnectionAge plus a random time of up to maxAgeSpread, because a new connection checks
-	// the password again.
+	// A new connection checks the password again, so each connection ends after maxConnectionAge plus a random time.
 	maxConnectionAge, maxAgeSpread = 30 * time.Minute, 30 * time.Minute
 	// connectsPerSecond and connectsAtOnce limit the accepted connections of one runtime.
 	connectsPerSecond, connectsAtOnce = 1, 5
 )
 
-// The server-sent events.
+// Server-sent events.
 var (
 	event   = []byte("data: " + bundle.Notification + "\n\n")
 	comment = []byte(":\n\n")
@@ -63,19 +60,17 @@ type Subscribers struct {
 	of    map[string][]*subscriber
 	count int
 	ended bool
-	// connects limits the rate at which a runtime connects. It contains the runtimes that connected recently.
+	// connects limits the rate at which each runtime connects.
 	connects map[string]*rate.Limiter
 }
 
-// subscriber is one connection. The mutex of Subscribers guards its fields, except the connection, which has one writer
-// at a time.
+// subscriber is one connection. The mutex of Subscribers guards its fields except conn, which has one writer at a time.
 type subscriber struct {
 	runtime string
 	conn    net.Conn
 	// written is the time of the last write. until is the time when the connection ends.
 	written, until time.Time
-	// writing is true while a goroutine writes. owed is true if that goroutine must send a notification after the
-	// current write.
+	// writing is true while a goroutine writes. owed is true if another notification must follow.
 	writing, owed bool
 }
 
@@ -85,7 +80,7 @@ func (s *Subscribers) Notify(runtime string) {
 	defer s.mu.Unlock()
 	for _, one := range s.of[runtime] {
 		if one.writing {
-			one.owed = true // a single notification is sufficient for several bundles
+			one.owed = true // one notification is sufficient for several bundles
 			continue
 		}
 		s.write(one, event)
@@ -107,7 +102,7 @@ func (s *Subscribers) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection returns false, so every replica closes its connections when it stops.
+// NeedLeaderElection returns false, because every replica has connections.
 func (s *Subscribers) NeedLeaderElection() bool { return false }
 
 func (s *Subscribers) keepAlive(now time.Time) {
@@ -129,8 +124,7 @@ func (s *Subscribers) keepAlive(now time.Time) {
 	})
 }
 
-// mayConnect reports whether a runtime with a valid password can connect now. It limits the rate, because each
-// connection can close another connection of the same runtime.
+// mayConnect limits the rate, because each connection can close another connection of the same runtime.
 func (s *Subscribers) mayConnect(runtime string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,8 +136,7 @@ func (s *Subscribers) mayConnect(runtime string) bool {
 	return connects.Allow()
 }
 
-// add registers a runtime's connection and writes the greeting to it. It returns false if the number of connections is
-// at its limit.
+// add registers a runtime's connection and writes the greeting. It returns false if there are too many connections.
 func (s *Subscribers) add(runtime string, conn net.Conn, greeting []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,14 +155,14 @@ func (s *Subscribers) add(runtime string, conn net.Conn, greeting []byte) bool {
 	return true
 }
 
-// full reports whether a runtime cannot connect because the number of connections is at its limit.
+// full reports whether a new connection of the runtime would exceed the limit.
 func (s *Subscribers) full(runtime string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ended || s.count >= s.options.Connections && len(s.of[runtime]) == 0
 }
 
-// write starts a write to a connection that has no other active write. The caller holds the mutex.
+// The connection must have no other active write. The caller holds the mutex.
 func (s *Subscribers) write(one *subscriber, data []byte) {
 	one.writing, one.written = true, time.Now()
 	go func() {
@@ -199,8 +192,7 @@ func (s *Subscribers) wrote(one *subscriber, data []byte, err error) []byte {
 	return nil
 }
 
-// drop closes a connection. It does not wait, because closing a TLS connection can take a while. The caller holds the
-// mutex.
+// drop does not wait, because closing a TLS connection can take a while. The caller holds the mutex.
 func (s *Subscribers) drop(one *subscriber) {
 	others := s.of[one.runtime]
 	for i := range others {

@@ -17,8 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// used returns the number of manifests in the folder, and the bytes of them and their blobs, as after a registry's
-// garbage collection.
+// used returns the number of manifests in the folder, and their size with their blobs after a garbage collection.
 func (s *registryFolder) used() (manifests int, bytes int64) {
 	s.Helper()
 	var index ocispec.Index
@@ -47,8 +46,8 @@ func (s *registryFolder) used() (manifests int, bytes int64) {
 	return manifests, bytes
 }
 
-// TestDailyPruningBoundsRegistrySize simulates two months in which two runtimes get new modules every day, and a third
-// runtime exists for a week. Pruning removes unused objects that are older than the minimum age.
+// For two months, two runtimes get new modules every day, and a third runtime exists for a week. Pruning must bound the
+// size.
 func TestDailyPruningBoundsRegistrySize(t *testing.T) {
 	const days, keep = 60, 10
 	s := newShelf(t)
@@ -72,7 +71,7 @@ func TestDailyPruningBoundsRegistrySize(t *testing.T) {
 		s.must(err)
 		var gone []string
 		if day == 20 {
-			gone = []string{"passing"} // declared by the test, because a folder has no list of repositories
+			gone = []string{"passing"} // a folder has no list of repositories
 		}
 		planned := Decide(s.read(func(source *Source) { source.Kymas, source.Rules, source.Gone = kymas, rules, gone }),
 			noted, rules)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage driver
 	"github.com/opencontainers/go-digest"
 	"github.com/sirupsen/logrus"
 
@@ -21,8 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestIncompleteListOfRepositoriesIsDetected uses a registry with two runtimes of this control plane and one runtime of
-// another control plane, behind a proxy that omits repositories from the list.
+// A proxy omits repositories of the registry from the list.
 func TestIncompleteListOfRepositoriesIsDetected(t *testing.T) {
 	logrus.SetOutput(io.Discard)
 	registry := handlers.NewApp(context.WithoutCancel(t.Context()), inMemory())
@@ -84,7 +83,6 @@ func TestIncompleteListOfRepositoriesIsDetected(t *testing.T) {
 	}
 }
 
-// inMemory returns the configuration of a registry that stores its content in memory.
 func inMemory() *configuration.Configuration {
 	config := &configuration.Configuration{Storage: configuration.Storage{
 		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{

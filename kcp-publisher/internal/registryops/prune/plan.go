@@ -1,10 +1,9 @@
-// Package prune finds manifests in a registry that no runtime needs, and removes them. Read returns an
-// Inventory of the registry. Decide is pure and returns the removals with their reasons. Remove executes a plan.
+// Package prune finds and removes manifests in a registry that no runtime needs. Read returns an Inventory of the
+// registry. Decide is pure and returns the removals. Remove executes them.
 //
-// It never removes a manifest that it could not read or does not understand. It only removes manifests from shared
-// repositories if it knows the bundles of all runtimes, because an unread bundle can need any manifest. It removes
-// manifests, never blobs: the registry's garbage collection frees their bytes later. Until then, a publisher that needs
-// a blob only has to push its manifest again.
+// The package never removes a manifest that it could not read or that has an unknown format. It removes manifests from
+// shared repositories only if it knows the bundles of all runtimes. The registry's garbage collection frees the blobs
+// later.
 package prune
 
 import (
@@ -33,7 +32,7 @@ type Manifest struct {
 // Key identifies the manifest in the record of unused manifests.
 func (m Manifest) Key() string { return m.Repository + "@" + m.Descriptor.Digest.String() }
 
-// Bundle is a bundle of a runtime, signed by a publisher of this fleet.
+// Bundle is a bundle of a runtime, signed by this fleet.
 type Bundle struct {
 	Manifest
 	IssuedAt, ExpiresAt time.Time
@@ -45,16 +44,16 @@ type Runtime struct {
 	ID string
 	// Kyma is true if the control plane has a Kyma of the runtime.
 	Kyma bool
-	// Gone is true if an operator declared that the runtime no longer exists.
+	// Gone is true if an operator declared that the runtime is gone.
 	Gone bool
-	// Remembered are the bundles that the Kyma's status records as published and as applied.
+	// Remembered are the published and applied bundles in the Kyma's status.
 	Remembered []digest.Digest
-	// Bundles is sorted from the newest bundle, which is tagged, to the oldest.
+	// Bundles is sorted from newest to oldest.
 	Bundles []Bundle
 	// Truncated is true if not all recently superseded bundles were read.
 	Truncated bool
 	Reports   []Manifest
-	// Named are manifests with tags that the publisher does not set. They are never removed.
+	// Named are manifests with unknown tags. They are never removed.
 	Named []digest.Digest
 }
 
@@ -69,20 +68,20 @@ type Inventory struct {
 	Runtimes []Runtime
 	// Contents are the digests of the content that a desired state needs, by the digest of the state.
 	Contents map[digest.Digest][]digest.Digest
-	// Shared are the manifests that contain documents and content.
+	// Shared are the manifests with documents and content.
 	Shared []Manifest
 	Lists  []List
 	// Sole is true if no other control plane publishes below the prefix, so a runtime without a Kyma is gone.
 	Sole bool
-	// Unknown contains the reasons why the publisher does not know which manifests some runtimes need. Unless it is
-	// empty, no shared manifest is removed.
+	// Unknown contains the reasons why the needs of some runtimes are unknown. Unless it is empty, no shared manifest
+	// is removed.
 	Unknown []string
 }
 
 // Rules limit the removals.
 type Rules struct {
 	Now time.Time
-	// MinAge is the time that a manifest must be unused before it is removed.
+	// MinAge is the time that a manifest must be unused before its removal.
 	MinAge time.Duration
 	// Limit is the maximum number of removals in one run.
 	Limit int
@@ -105,18 +104,17 @@ type Waiting struct {
 type Plan struct {
 	Remove  []Removal
 	Waiting []Waiting
-	// Over is the number of further removals that exceed Rules.Limit.
+	// Over is the number of further removals beyond Rules.Limit.
 	Over int
-	// Bytes is the size of all removed manifests, and of blobs that only they refer to.
+	// Bytes is the size of all removed manifests and their blobs.
 	Bytes int64
-	// Noted contains the time when a run first found each manifest unused, by Manifest.Key. The next run passes it to
+	// Noted contains the time when each manifest was first found unused, by Manifest.Key. The next run passes it to
 	// Decide.
 	Noted map[string]time.Time
 }
 
-// Decide computes the plan. Registries do not return push times. The age of a bundle counts from the signed time when
-// its successor was issued. The age of any other manifest counts from the time when a run first found it unused. noted
-// contains these times.
+// Decide computes the plan. The age of a bundle starts when its successor was issued. The age of any other manifest
+// starts when a run first found it unused, which noted contains.
 func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 	d := decision{
 		inventory: inventory, noted: noted, rules: rules, plan: Plan{Noted: map[string]time.Time{}},
@@ -146,8 +144,8 @@ func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 	return d.plan
 }
 
-// selectFairly selects the removals of this run in order: the first of each runtime and shared repository, then the
-// second of each, and so on. A runtime with many removals does not delay the others.
+// selectFairly takes one removal of each runtime and shared repository in turn, so that a runtime with many removals
+// does not delay the others.
 func selectFairly(all []Removal, limit int) (now, later []Removal) {
 	places, count := make([]int, len(all)), map[string]int{}
 	for i, r := range all {
@@ -187,14 +185,14 @@ type decision struct {
 	noted     map[string]time.Time
 	rules     Rules
 	plan      Plan
-	// used are the digests of documents, content and blobs that the remaining manifests need.
+	// used are the digests that the remaining manifests need.
 	used map[digest.Digest]bool
-	// counted are the digests of further blobs that garbage collection does not free, because reports list them.
+	// counted are the digests of blobs in reports, which garbage collection does not free.
 	counted map[digest.Digest]bool
 }
 
-// InUse divides the bundles of a runtime. used are the bundles that the runtime has applied, can still apply, or can
-// roll back to. superseded are all older bundles.
+// InUse divides the bundles of a runtime into bundles that the runtime can still apply or roll back to (used), and
+// older ones (superseded).
 func InUse(r Runtime, rules Rules) (used, superseded []Bundle) {
 	for i, b := range r.Bundles {
 		switch {
@@ -224,8 +222,7 @@ func (d *decision) runtime(r Runtime) {
 		}
 	}
 	for _, report := range r.Reports {
-		// The runtime chooses the blobs of its report, so manifests of other repositories are removed even if a report
-		// lists their blobs.
+		// The runtime chooses the blobs of its report, so they do not protect manifests of other repositories.
 		for _, b := range report.Blobs {
 			d.counted[b.Digest] = true
 		}
@@ -235,7 +232,7 @@ func (d *decision) runtime(r Runtime) {
 	}
 }
 
-// gone removes all manifests of a runtime if it no longer exists, and reports whether that is the case.
+// gone removes all manifests of a runtime that is gone, and reports whether it is.
 func (d *decision) gone(r Runtime) bool {
 	reason := "runtime was declared gone"
 	switch {
@@ -245,7 +242,7 @@ func (d *decision) gone(r Runtime) bool {
 	case !d.inventory.Sole || len(r.Bundles) == 0 && len(r.Reports) == 0:
 		return false
 	case len(r.Bundles) > 0 && !d.rules.Now.After(r.Bundles[0].ExpiresAt):
-		return false // a runtime that was offline still learns from its last bundle that it was deleted
+		return false // the last bundle announces the deletion to a runtime that was offline
 	default:
 		first := slices.Concat(r.Reports, bundles(r))[0]
 		if !d.old(first, "runtime has no Kyma") {
@@ -270,10 +267,8 @@ func bundles(r Runtime) []Manifest {
 	return all
 }
 
-// needed returns the set of shared manifests to keep because they contain a document in use, by Manifest.Key. A
-// publisher that recently found the two documents of a bundle in different manifests does not push a manifest with both
-// documents. Therefore, a manifest with only one used document is also needed, unless another needed manifest contains
-// that document.
+// needed returns the shared manifests to keep, by Manifest.Key. A manifest with only one used document is also needed,
+// unless another needed manifest contains that document.
 func (d *decision) needed() map[string]bool {
 	type blob struct {
 		repository string
@@ -300,7 +295,6 @@ func (d *decision) needed() map[string]bool {
 	return needed
 }
 
-// shared decides whether to keep or remove a manifest that contains documents or content.
 func (d *decision) shared(m Manifest, needed bool) {
 	if needed {
 		d.keep(m)
@@ -321,7 +315,7 @@ func (d *decision) shared(m Manifest, needed bool) {
 	d.keep(m)
 }
 
-// old reports whether a manifest was unused long enough, and records the time when a run first found it unused.
+// old reports whether a manifest was unused long enough, and records the time when it was first found unused.
 func (d *decision) old(m Manifest, reason string) bool {
 	since, known := d.noted[m.Key()]
 	if !known || since.After(d.rules.Now) {
@@ -363,7 +357,7 @@ func (d *decision) freed() (bytes int64) {
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// WithoutKyma returns the ids of runtimes without a Kyma that the plan does not remove, sorted.
+// WithoutKyma returns the IDs of runtimes without a Kyma that the plan does not remove, sorted.
 func WithoutKyma(inventory Inventory, plan Plan) (ids []string) {
 	going := map[string]bool{}
 	for _, r := range plan.Remove {

@@ -29,8 +29,7 @@ func named(repository, tag, name string, blobs ...string) Manifest {
 	return m
 }
 
-// bundlesOf returns bundles that were issued the given numbers of days ago, newest first. Each bundle has its own
-// documents: state-0 and catalog-0, state-1 and catalog-1, and so on.
+// Each bundle was issued the given number of days ago and has its own documents: state-0 and catalog-0, and so on.
 func bundlesOf(id string, issued ...int) (all []Bundle) {
 	for i, days := range issued {
 		tag := ""

@@ -17,7 +17,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// concurrency limits the concurrent requests to the registry.
 const concurrency = 8
 
 // Source is the source of an inventory.
@@ -26,8 +25,7 @@ type Source struct {
 	// Root and its Former versions verify bundles.
 	Root   trust.Root
 	Former []trust.Root
-	// Kymas contains the bundles that the control plane records, by runtime. It includes all runtimes of the control
-	// plane.
+	// Kymas contains the bundles in the statuses of all Kymas, by runtime.
 	Kymas map[string][]digest.Digest
 	// Gone are runtimes that an operator declared gone.
 	Gone []string
@@ -46,9 +44,7 @@ type reader struct {
 	holders   map[digest.Digest]holder // by the digest of the desired state
 }
 
-// holder is a runtime whose bundle in use contains a desired state, from which the state can be read. The bundle must
-// be read from the repository of its own runtime: a bundle of another runtime with the same state can have a different
-// catalog, which this repository does not contain.
+// holder is a runtime from whose bundle a desired state can be read.
 type holder struct {
 	runtime  string
 	verified bundle.Verified
@@ -61,8 +57,8 @@ func newReader(source Source) *reader {
 	return &reader{Source: source, holders: map[digest.Digest]holder{}}
 }
 
-// Read returns the inventory. It returns an error only if the registry is unavailable. Problems of single runtimes are
-// in Inventory.Unknown.
+// Read returns the inventory. An error means that the registry is unavailable. Problems of single runtimes are in
+// Inventory.Unknown.
 func Read(ctx context.Context, source Source) (Inventory, error) {
 	r := newReader(source)
 	r.inventory = Inventory{Contents: map[digest.Digest][]digest.Digest{}, Sole: source.Sole}
@@ -147,8 +143,7 @@ func (r *reader) unknown(format string, args ...any) {
 	r.inventory.Unknown = append(r.inventory.Unknown, fmt.Sprintf(format, args...))
 }
 
-// addRuntime adds a runtime to the inventory. If the runtime could not be read, its manifests are not removed, and
-// Inventory.Unknown contains the reason.
+// If a runtime could not be read, its manifests are not removed, and Inventory.Unknown contains the reason.
 func (r *reader) addRuntime(runtime Runtime, what string, err error) error {
 	if store.Unavailable(err) {
 		return fmt.Errorf("%s: %w", what, err)
@@ -163,7 +158,7 @@ func (r *reader) addRuntime(runtime Runtime, what string, err error) error {
 	return nil
 }
 
-// ids returns the runtimes of the control plane and the runtimes that the registry lists.
+// ids returns the runtimes of the control plane and of the registry.
 func (r *reader) ids(ctx context.Context) ([]string, error) {
 	all := map[string]bool{}
 	for id := range r.Kymas {
@@ -192,9 +187,8 @@ func (r *reader) ids(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(all)), nil
 }
 
-// checkList checks whether the list of repositories contains all known repositories. A registry or proxy can omit
-// unreadable repositories or truncate the list without an error. The publisher then does not know which manifests the
-// runtimes of other control planes need.
+// A registry or proxy can omit repositories from the list without an error, so checkList looks for all known
+// repositories.
 func (r *reader) checkList(ctx context.Context) error {
 	if r.Sole || len(r.listed) == 0 {
 		return nil // no other control plane publishes here, or the registry lists no repositories

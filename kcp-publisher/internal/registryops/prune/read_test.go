@@ -57,7 +57,7 @@ func (s *registryFolder) documents(content string) bundle.Documents {
 	return documents
 }
 
-// push publishes bundles that were issued the given numbers of days ago, in order, and returns their digests.
+// Each bundle was issued the given number of days ago.
 func (s *registryFolder) push(
 	signer trust.Signer, documents bundle.Documents, runtime string, days ...int,
 ) (all []digest.Digest) {
@@ -118,8 +118,7 @@ func TestInventoryContainsBundlesAndTheirContent(t *testing.T) {
 			plan.Remove, plan.Waiting)
 	}
 
-	// A new chain of bundles starts. Only the control plane records the last bundle of the old chain, which the runtime
-	// has still applied.
+	// A new chain of bundles starts. The runtime has still applied the last bundle of the old chain.
 	s.push(s.signer, s.documents("new"), "a", 40)
 	forgotten := s.read(nothing)
 	if plan := Decide(forgotten, nil, rules); len(plan.Waiting) != 2 {
@@ -131,8 +130,7 @@ func TestInventoryContainsBundlesAndTheirContent(t *testing.T) {
 	}
 }
 
-// TestStateIsReadFromABundleInUse uses bundles with the same state and different catalogs. The superseded bundle is
-// incomplete.
+// The bundles have the same state and different catalogs. The superseded bundle is incomplete.
 func TestStateIsReadFromABundleInUse(t *testing.T) {
 	s := newShelf(t)
 	now := s.documents("x")
@@ -152,7 +150,6 @@ func TestStateIsReadFromABundleInUse(t *testing.T) {
 	}
 }
 
-// TestRuntimeWithVeryManyBundlesDoesNotBlockOthers limits a chain to three bundles.
 func TestRuntimeWithVeryManyBundlesDoesNotBlockOthers(t *testing.T) {
 	s := newShelf(t)
 	inForce := s.documents("in force")
@@ -176,7 +173,7 @@ func TestRuntimeWithVeryManyBundlesDoesNotBlockOthers(t *testing.T) {
 		return unused
 	}
 
-	// Only the newest part of the chain is read, and its oldest bundle is removed. The applied bundle is kept.
+	// Only the newest part of the chain is read. The applied bundle is kept.
 	inventory := s.read(three)
 	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || inventory.Runtimes[0].Truncated ||
 		len(inventory.Runtimes[0].Bundles) != 4 {
@@ -190,7 +187,7 @@ func TestRuntimeWithVeryManyBundlesDoesNotBlockOthers(t *testing.T) {
 		t.Errorf("plan removes %q, want the oldest bundle that was read", got)
 	}
 
-	// For a runtime that changed very often recently, the chain is truncated, and no bundle that was read is removed.
+	// If a runtime changed very often recently, the chain is truncated and no bundle is removed.
 	for range 3 {
 		last = s.pushAfter(last, s.signer, s.documents("newest"), "a", 1)
 	}

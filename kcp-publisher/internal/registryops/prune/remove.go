@@ -17,20 +17,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Names in the PruningRepository, which contains the record of when a run first found each manifest unused.
 const (
 	recordTag       = "unused"
 	recordType      = "application/vnd.kyma-pull.pruning.v1"
 	recordMediaType = "application/vnd.kyma-pull.pruning.v1+json"
 )
 
-// unusedRecord is the document with the time when a run first found each manifest unused, by Manifest.Key.
+// unusedRecord contains the time when each manifest was first found unused, by Manifest.Key.
 type unusedRecord struct {
 	Version int                  `json:"version"`
 	Unused  map[string]time.Time `json:"unused"`
 }
 
-// ReadNotes returns the time when a run first found each manifest unused. The map is empty before the first run.
+// ReadNotes returns the time when each manifest was first found unused. It is empty before the first run.
 func ReadNotes(ctx context.Context, place store.Store) (map[string]time.Time, error) {
 	repository, err := place.Reading(ctx, bundle.PruningRepository)
 	if err != nil {
@@ -74,7 +73,7 @@ func readRecord(ctx context.Context, repository store.Reader, fetched bundle.Fet
 	return n, nil
 }
 
-// encodeRecord returns the record with the oldest entries that fit into limit bytes, and the number of omitted entries.
+// encodeRecord returns the oldest entries that fit into limit bytes, and the number of omitted entries.
 func encodeRecord(unused map[string]time.Time, limit int) (data []byte, left int, err error) {
 	keys := slices.SortedFunc(maps.Keys(unused), func(a, b string) int {
 		return cmp.Or(unused[a].Compare(unused[b]), strings.Compare(a, b))
@@ -97,8 +96,8 @@ func encodeRecord(unused map[string]time.Time, limit int) (data []byte, left int
 	return data, left, err
 }
 
-// WriteNotes replaces the record of unused manifests. Its size is limited: WriteNotes omits the newest entries beyond
-// the limit and returns their number. A later run records them, once older entries are removed.
+// WriteNotes replaces the record of unused manifests. It omits the newest entries beyond the size limit and returns
+// their number.
 func WriteNotes(ctx context.Context, place store.Store, unused map[string]time.Time) (left int, err error) {
 	data, left, err := encodeRecord(unused, bundle.MaxDocumentBytes)
 	if err != nil {
@@ -140,8 +139,7 @@ func writeRecord(ctx context.Context, place store.Store, data []byte) error {
 // maxRefused limits the failed removals of one run.
 const maxRefused = 20
 
-// Remove removes the manifests of a plan in the plan's order. removed has one value for each manifest. If the registry
-// refuses a removal, Remove continues, because the owner of a repository can cause refusals. It stops after maxRefused
+// Remove removes the manifests of a plan in order. removed has one value for each manifest. It stops after maxRefused
 // errors, or if the registry is unavailable.
 func Remove(ctx context.Context, place store.Store, plan Plan) (removed []bool, err error) {
 	removed = make([]bool, len(plan.Remove))

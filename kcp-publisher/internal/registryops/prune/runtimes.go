@@ -15,11 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// maxChain limits the number of bundles that are read in one chain. It is enough for one bundle every two minutes for a
-// month.
+// maxChain limits the number of bundles that are read in one chain.
 const maxChain = 20_000
 
-// runtime reads the repositories of one runtime.
 func (r *reader) runtime(ctx context.Context, id string) (Runtime, error) {
 	remembered, kyma := r.Kymas[id]
 	runtime := Runtime{ID: id, Kyma: kyma, Gone: slices.Contains(r.Gone, id), Remembered: remembered}
@@ -54,17 +52,15 @@ func (r *reader) runtime(ctx context.Context, id string) (Runtime, error) {
 	return runtime, nil
 }
 
-// history reads the bundles of one runtime.
 type history struct {
 	*reader
 	repository store.Reader
 	runtime    *Runtime
-	verified   map[digest.Digest]bundle.Verified // verified bundles, by digest
+	verified   map[digest.Digest]bundle.Verified // by digest
 }
 
-// chain reads a bundle and its predecessors, at most MaxChain bundles. A user who can edit the runtime's Kyma can make
-// the chain longer, so a longer chain does not make the inventory unknown. Only the oldest bundles stay unread, and the
-// control plane records which bundles were published and applied.
+// chain reads a bundle and at most MaxChain predecessors. A user who can edit the runtime's Kyma can make the chain
+// longer.
 func (h *history) chain(ctx context.Context, reference string) error {
 	var tags []string
 	if reference == bundle.TagDesired {
@@ -114,7 +110,7 @@ func (h *history) chain(ctx context.Context, reference string) error {
 	return nil
 }
 
-// read reads the newest bundle and its predecessors, then remembered bundles that are not part of the chain.
+// read reads the newest bundle and its predecessors, then recorded bundles outside of the chain.
 func (h *history) read(ctx context.Context) error {
 	if err := h.chain(ctx, bundle.TagDesired); err != nil {
 		return err
@@ -135,8 +131,7 @@ func (h *history) read(ctx context.Context) error {
 // Source: OCI distribution-spec 1.1, "Referrers Tag Schema".
 var referrersTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})$`)
 
-// readNamed reads the manifests with tags that no publisher sets. If such a manifest lists the referrers of a bundle,
-// readNamed also adds the bundle to runtime.Named.
+// readNamed reads the manifests with unknown tags. It keeps the bundle of a manifest that lists the bundle's referrers.
 func readNamed(ctx context.Context, repository store.Reader, runtime *Runtime) error {
 	tags, err := store.Tags(ctx, repository)
 	if err != nil {

@@ -24,8 +24,7 @@ var tagsOf = map[string]string{
 	bundle.ContentRepository:   "blob-",
 }
 
-// shared reads a repository in which each manifest has a tag. It omits manifests of unknown formats. It omits all
-// manifests if they cannot be listed.
+// shared reads a repository in which each manifest has a tag. It omits manifests of unknown formats.
 func (r *reader) shared(ctx context.Context, name string) error {
 	repository, err := r.Place.Reading(ctx, name)
 	if err != nil {
@@ -45,7 +44,7 @@ func (r *reader) shared(ctx context.Context, name string) error {
 	err = each(ctx, tags, func(ctx context.Context, tag string) error {
 		m, data, err := manifest(ctx, repository, name, tag)
 		if errors.Is(err, store.ErrNotFound) {
-			return nil // the tag was removed after it was listed
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("repository %s: tag %s: %w", name, tag, err)
@@ -81,8 +80,7 @@ func (r *reader) shared(ctx context.Context, name string) error {
 	return nil
 }
 
-// understood reports whether the manifest and its tag have a format that publishers write. If the manifest is a list of
-// carried images, understood also returns the time at which the list expires.
+// understood reports whether the manifest and its tag have a known format. expires is the expiry of an image list.
 func (r *reader) understood(name, tag string, m Manifest, data []byte) (expires time.Time, ok bool) {
 	fetched := bundle.Fetched{Descriptor: m.Descriptor, Bytes: data}
 	if name == bundle.CarriedRepository {
@@ -97,8 +95,7 @@ func (r *reader) understood(name, tag string, m Manifest, data []byte) (expires 
 	return time.Time{}, refused == nil && len(m.Blobs) > 0
 }
 
-// manifest fetches the manifest of a tag or digest. For a manifest that is too large, it returns the descriptor without
-// blobs, so the manifest can still be removed.
+// For a manifest that is too large, only the descriptor is returned, so that it can be removed.
 func manifest(ctx context.Context, repository store.Reader, name, reference string) (Manifest, []byte, error) {
 	fetched, err := store.Fetch(ctx, repository, reference)
 	if refusal.Of(err) != nil {

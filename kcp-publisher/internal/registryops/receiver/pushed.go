@@ -11,8 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Limits of a notification. Registries send one event per notification. An event of zot contains the pushed manifest.
-// The manifest of a report has up to bundle.MaxReportBytes, and is encoded twice as a JSON string.
+// Limits of a notification. An event of zot contains the pushed manifest, encoded twice as a JSON string.
 const (
 	maxBodyBytes = 2 << 20
 	maxEvents    = 1000
@@ -34,10 +33,9 @@ const (
 	distributionPush = "push"
 	harborPush       = "PUSH_ARTIFACT"
 	harborPushed     = "harbor.artifact.pushed"
-	zotUpdated       = ".image.updated" // suffix; an operator chooses the prefix
+	zotUpdated       = ".image.updated" // an operator chooses the prefix of this suffix
 )
 
-// distributionEnvelope is distribution's format.
 type distributionEnvelope struct {
 	Events []struct {
 		Action string `json:"action"`
@@ -47,7 +45,6 @@ type distributionEnvelope struct {
 	} `json:"events"`
 }
 
-// eventData is the data of Harbor's and zot's events.
 type eventData struct {
 	Name       string `json:"name"`
 	Repository struct {
@@ -62,8 +59,8 @@ type plainEvent struct {
 	EventData eventData `json:"event_data"`
 }
 
-// pushed returns the repositories of the pushes in a notification, as the registry names them. It returns nil for other
-// or unknown events. It ignores pulls, because the publisher's own pulls would cause endless notifications.
+// pushed returns the repositories of the pushes in a notification. It ignores pulls, because the publisher's own pulls
+// would cause endless notifications.
 func pushed(contentType, eventType string, body []byte) ([]string, error) {
 	kind, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -110,7 +107,6 @@ func pushedToDistribution(body []byte) ([]string, error) {
 	return repositories, nil
 }
 
-// pushedBy returns the repository of a push event of Harbor or zot.
 func pushedBy(kind string, data eventData) []string {
 	switch {
 	case kind == harborPush, kind == harborPushed:
@@ -128,8 +124,8 @@ func decode(body []byte, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// reporters returns the runtimes whose report repositories are in the list, each once. prefix is the path of the
-// fleet's location.
+// reporters returns the runtimes whose report repositories are in the list, without duplicates. prefix is the path of
+// the fleet's location.
 func reporters(prefix string, repositories []string) []string {
 	var runtimes []string
 	seen := map[string]bool{}

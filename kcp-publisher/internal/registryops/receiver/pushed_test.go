@@ -20,8 +20,7 @@ func sample(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestNotificationsOfEachRegistryAreParsed uses samples in testdata: the examples in the documentation of distribution
-// and Harbor, and the output of zot's event builder.
+// The samples in testdata come from the documentation of distribution and Harbor, and from zot's event builder.
 func TestNotificationsOfEachRegistryAreParsed(t *testing.T) {
 	if notifications.EventsMediaType != distributionEvents || notifications.EventActionPush != distributionPush {
 		t.Errorf("distribution uses media type %s and action %s", notifications.EventsMediaType,

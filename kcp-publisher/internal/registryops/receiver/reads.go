@@ -9,14 +9,14 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Limits of the reads that notifications cause: one read per readInterval for each runtime, and readsPerSecond reads
-// for all runtimes. If a read waits longer than the poll interval, the poll reads the report.
+// Limits of the reads after notifications: one read per readInterval for each runtime, and readsPerSecond for all
+// runtimes.
 const (
 	readInterval   = 2 * time.Second
 	readsPerSecond = 200
 )
 
-// Reads reads the reports of notified runtimes from the registry, at a limited rate. It is safe for concurrent use.
+// Reads reads the reports of notified runtimes at a limited rate. It is safe for concurrent use.
 type Reads struct {
 	read  func(ctx context.Context, runtime string) error
 	now   func() time.Time
@@ -36,8 +36,7 @@ func NewReads(read func(ctx context.Context, runtime string) error, now func() t
 	}
 }
 
-// Add requests a read of a runtime's report. The read starts as soon as readInterval has passed since the last read.
-// Repeated calls before the read cause only one read.
+// Add requests a read of a runtime's report. Repeated calls before the read cause only one read.
 func (l *Reads) Add(runtime string) {
 	l.queue.AddAfter(runtime, l.wait(runtime))
 }
@@ -67,7 +66,6 @@ func (l *Reads) Start(ctx context.Context) error {
 	}
 }
 
-// recordRead records the time of a read, and deletes expired records.
 func (l *Reads) recordRead(runtime string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,19 +14,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// Path is the path to which registries post notifications.
+// Path is the path of the receiver.
 const Path = "/hook"
 
-// Limits bounds the connections of the receiver's server, which accepts connections before it checks the token. Each
-// connection serves one request, because distribution opens a connection for each event.
+// Limits bounds the connections of the receiver's server. Each connection serves one request, because distribution
+// opens a connection for each event.
 var Limits = serve.Limits{
 	Connections: 200, HeaderBytes: 8 << 10, BodyBytes: maxBodyBytes, AllBodiesBytes: 8 * maxBodyBytes,
 	Read: 10 * time.Second, Write: 10 * time.Second,
 	OneRequest: true,
 }
 
-// Rates of processed notifications and of responses to a wrong token. They limit the cost of a flood. A registry
-// repeats a notification that is refused because of its rate.
+// Rates of notifications and of responses to a wrong token. Registries retry a notification that exceeds the rate.
 const (
 	notificationsPerSecond = 1000
 	notificationsAtOnce    = 2000
@@ -42,15 +41,14 @@ type Receiver struct {
 	announced *rate.Limiter // limits the log of refusals
 }
 
-// Options are the inputs of a Receiver.
+// Options configures a Receiver.
 type Options struct {
 	// Prefix is the path of the fleet's location in the registry, without the host.
 	Prefix string
 	Tokens *TokenFile
-	// Leading reports whether this process is the leader, which reads reports. If it is not, the receiver asks
-	// registries to try again.
+	// Leading reports whether this process is the leader. If it is not, the receiver asks registries to try again.
 	Leading func() bool
-	// Request requests a read of a runtime's report, and reports whether that runtime exists. It must not block.
+	// Request requests a read of a runtime's report, and reports whether the runtime exists. It must not block.
 	Request func(runtime string) bool
 	Log     logr.Logger
 }
@@ -115,7 +113,6 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.take(w, request)
 }
 
-// take processes a notification from a registry with a valid token.
 func (r *Receiver) take(w http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
@@ -139,7 +136,7 @@ func (r *Receiver) take(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// announce logs at a limited rate, so a client cannot fill the log.
+// The rate is limited, so that a client cannot fill the log.
 func (r *Receiver) announce(err error, what string, request *http.Request) {
 	if r.announced.Allow() {
 		r.options.Log.Error(err, what, "from", request.RemoteAddr)

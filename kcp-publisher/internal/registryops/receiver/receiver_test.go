@@ -34,7 +34,6 @@ func tokenFile(t *testing.T, content string) string {
 	return path
 }
 
-// counted calls the function do. It returns the values of the label result whose counters do changed.
 func counted(t *testing.T, do func()) string {
 	t.Helper()
 	all := []string{
@@ -62,7 +61,6 @@ func counted(t *testing.T, do func()) string {
 	return strings.Join(changed, ",")
 }
 
-// post sends a notification to a receiver within its server's limits.
 func post(handler http.Handler, authorization, body string) int {
 	request := httptest.NewRequest(http.MethodPost, Path, strings.NewReader(body))
 	request.Header.Set("Content-Type", distributionEvents)
@@ -168,8 +166,7 @@ func TestReceiverRequiresATokenFile(t *testing.T) {
 	}
 }
 
-// TestClientsWithoutATokenDoNotBlockOthers opens as many connections without the token as the limit allows, and never
-// closes them.
+// The test opens as many connections without the token as the limit allows, and never closes them.
 func TestClientsWithoutATokenDoNotBlockOthers(t *testing.T) {
 	tokens, err := OpenTokenFile(tokenFile(t, secret))
 	if err != nil {
@@ -216,7 +213,7 @@ func TestClientsWithoutATokenDoNotBlockOthers(t *testing.T) {
 	}
 }
 
-// TestFloodOfNotificationsIsLimited sends one flood with the token, and one flood with a wrong token.
+// One flood has the token, and another flood has a wrong token.
 func TestFloodOfNotificationsIsLimited(t *testing.T) {
 	tokens, err := OpenTokenFile(tokenFile(t, secret))
 	if err != nil {
@@ -245,7 +242,6 @@ func TestFloodOfNotificationsIsLimited(t *testing.T) {
 	})
 }
 
-// TestFrequentReportsDoNotDelayOtherRuntimes counts reads with a simulated clock.
 func TestFrequentReportsDoNotDelayOtherRuntimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -282,7 +278,6 @@ func TestFrequentReportsDoNotDelayOtherRuntimes(t *testing.T) {
 	})
 }
 
-// TestNotificationsOfAllRuntimesAreProcessedInOrder covers a promotion, and a client with a stolen token.
 func TestNotificationsOfAllRuntimesAreProcessedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var count atomic.Int64

@@ -18,7 +18,8 @@ const (
 	maxTokenBytes  = 4 << 10
 )
 
-// TokenFile follows a file with the registries' tokens, one per line. It is safe for concurrent use.
+// TokenFile reads a file with the registries' tokens, one per line, and reads it again after a change. It is safe for
+// concurrent use.
 type TokenFile struct {
 	path string
 
@@ -34,7 +35,7 @@ func OpenTokenFile(path string) (*TokenFile, error) {
 	return t, err
 }
 
-// has reports whether the file contains a token. If the file cannot be read, it returns an error and no token is valid.
+// If the file cannot be read, no token is valid.
 func (t *TokenFile) has(token string) (bool, error) {
 	tokens, err := t.refresh()
 	if err != nil {

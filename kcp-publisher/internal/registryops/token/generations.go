@@ -9,9 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Generations is a YAML file with the lowest valid password generation of each user. For a user without an entry, the
-// lowest valid generation is 1. The file is read again after a change, so a revocation does not require a restart.
-// While the file cannot be read, InForce returns an error.
+// Generations is a YAML file with the lowest valid password generation of each user, which is 1 by default. The file is
+// read again after a change. While it cannot be read, InForce returns an error.
 type Generations struct {
 	path string
 
@@ -20,7 +19,7 @@ type Generations struct {
 	lowest map[string]int
 }
 
-// maxGenerationsBytes is the size of 200,000 lines of 80 bytes, one for each runtime.
+// maxGenerationsBytes is enough for 200,000 lines of 80 bytes, one for each runtime.
 const maxGenerationsBytes = 16 << 20
 
 // OpenGenerations reads the file. Without a path, every user's first password is valid.

@@ -22,11 +22,10 @@ type pattern struct {
 	below bool
 }
 
-// belowSuffix is the suffix of a pattern that matches all repositories below a name.
 const belowSuffix = "/**"
 
-// NewPolicy parses a prefix such as "fleet" and the module repositories, each a name or NAME/** for all repositories
-// below NAME. It returns an error for a pattern that includes the fleet's own repositories.
+// NewPolicy parses a prefix such as "fleet" and the module repositories, each NAME or NAME/**. A pattern that includes
+// the fleet's own repositories is an error.
 func NewPolicy(prefix string, modules []string) (Policy, error) {
 	if !repositoryName.MatchString(prefix) {
 		return Policy{}, fmt.Errorf("prefix %q: must be a path such as fleet", prefix)
@@ -51,15 +50,14 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 	return policy, nil
 }
 
-// Reasons why a module must not be stored among the fleet's own repositories: every runtime can read modules, and
-// publishers of modules can write them.
+// Every runtime can read modules, and publishers of modules can write them.
 const (
 	ofSingleRuntimes = "which is reserved for single runtimes and would become readable by all runtimes"
 	ofThePublisher   = "which only the publisher must be able to write"
 )
 
-// own contains the fleet's own repositories and folders below the prefix, and the reasons why module repositories must
-// not include them.
+// own contains the fleet's own repositories below the prefix, and the reasons why module repositories must not include
+// them.
 var own = []struct{ area, reason string }{
 	{strings.TrimSuffix(bundle.DesiredRepository(""), "/"), ofSingleRuntimes},
 	{strings.TrimSuffix(bundle.ReportRepository(""), "/"), ofSingleRuntimes},
@@ -70,11 +68,11 @@ var own = []struct{ area, reason string }{
 	{bundle.PruningRepository, ofThePublisher},
 }
 
-// imageArea is the folder of carried images. Every runtime can read it, because its Pods use the images.
+// Every runtime can read imageArea, because its Pods use the images.
 var imageArea = strings.TrimSuffix(bundle.ImageRepository(""), "/")
 
-// overlap returns the fleet's own repository that a pattern includes, and the reason why this is not allowed. It
-// returns empty strings if there is no overlap.
+// overlap returns the fleet's own repository that a pattern includes, and the reason why this is not allowed, or two
+// empty strings.
 func (p Policy) overlap(module pattern) (area, reason string) {
 	for _, o := range own {
 		at := p.prefix + "/" + o.area
@@ -86,8 +84,7 @@ func (p Policy) overlap(module pattern) (area, reason string) {
 	return "", ""
 }
 
-// Grant returns the part of the requested access that the user is allowed to have. As the specification requires, it
-// omits the rest without an error.
+// Grant returns the allowed part of the requested access.
 func (p Policy) Grant(user string, asked []Access) []Access {
 	granted := []Access{}
 	for _, a := range asked {
@@ -110,8 +107,7 @@ func (p Policy) Grant(user string, asked []Access) []Access {
 	return granted
 }
 
-// actions returns the actions that a user is allowed in a repository. Names are compared as a whole: runtime "a" has no
-// access to "a-b" or "a/b".
+// Names are compared as a whole: runtime "a" has no access to "a-b" or "a/b".
 func (p Policy) actions(user, repository string) []string {
 	read, write := []string{actionPull}, []string{actionPull, actionPush}
 	switch user {
@@ -147,8 +143,7 @@ func (p Policy) actions(user, repository string) []string {
 	return nil
 }
 
-// pruning returns the actions that the pruner is allowed. The pruner can only push its own record, so its password
-// cannot make a runtime run anything.
+// The pruner can only push its own record, so its password cannot make a runtime run anything.
 func (p Policy) pruning(repository string) []string {
 	switch {
 	case repository == p.prefix+"/"+bundle.TrustRepository:
@@ -161,8 +156,7 @@ func (p Policy) pruning(repository string) []string {
 	return nil
 }
 
-// isImage reports whether a repository contains carried images. Patterns for modules can include such repositories, but
-// only the publisher can write them.
+// Patterns for modules can include carried images, but only the publisher can write them.
 func (p Policy) isImage(repository string) bool {
 	return strings.HasPrefix(repository, p.prefix+"/"+imageArea+"/")
 }

@@ -17,7 +17,6 @@ func fleetPolicy(t *testing.T, modules ...string) Policy {
 	return policy
 }
 
-// flat returns granted access as text, in the format of scopes.
 func flat(granted []Access) string {
 	var all []string
 	for _, a := range granted {
@@ -203,8 +202,7 @@ func TestPoliciesThatIncludeFleetRepositoriesAreRefused(t *testing.T) {
 	}
 }
 
-// TestRuntimesCannotReachEachOther checks that no runtime has access to the repositories of another runtime, regardless
-// of their ids.
+// No runtime may have access to the repositories of another runtime, regardless of their IDs.
 func TestRuntimesCannotReachEachOther(t *testing.T) {
 	policy := fleetPolicy(t, "modules/**")
 	id := rapid.StringMatching(`[ab1]([ab1.]{0,2}[ab1])?(-[ab1])?`)

@@ -15,13 +15,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Validity is the lifetime of a token. A revocation or change takes effect within this time.
+// Validity is the lifetime of a token. A revocation takes effect within this time.
 const Validity = 5 * time.Minute
 
-// Issuer signs tokens for one registry. Its key must have no other use: some registries, such as zot, do not check the
-// issuer and the audience, so they would accept the tokens for another registry with the same key.
+// Issuer signs tokens for one registry. Its key must have no other use, because some registries do not check the issuer
+// and the audience.
 type Issuer struct {
-	// Name and Service are the issuer and the audience that the registry's configuration requires.
+	// Name and Service are the issuer and the audience in the registry's configuration.
 	Name, Service string
 	signer        jose.Signer
 	key           jose.JSONWebKey
@@ -53,7 +53,7 @@ func (i *Issuer) KeySet() ([]byte, error) {
 	return json.MarshalIndent(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.key}}, "", "  ")
 }
 
-// sign returns a token. id must be unique.
+// id must be unique.
 func (i *Issuer) sign(user string, granted []Access, id string, now time.Time) (string, error) {
 	if granted == nil {
 		return "", errors.New("token: the list of permissions is missing, which a registry could treat as full access")

@@ -25,7 +25,7 @@ const (
 	minSecret      = 32
 )
 
-// CheckUser returns an error unless the user is a valid runtime id, _publisher, _modules or _pruner.
+// CheckUser returns an error unless the user is a valid runtime ID, _publisher, _modules or _pruner.
 func CheckUser(user string) error {
 	if user == UserPublisher || user == UserModules || user == UserPruner {
 		return nil
@@ -33,7 +33,7 @@ func CheckUser(user string) error {
 	return trust.CheckRuntimeID(user)
 }
 
-// Password derives the registry password of a user. Generations start at 1. The result is secret.
+// Password derives the registry password of a user. Generations start at 1.
 func Password(secret trust.TokenSecret, user string, generation int) (string, error) {
 	if err := CheckUser(user); err != nil {
 		return "", err
@@ -53,8 +53,8 @@ func Password(secret trust.TokenSecret, user string, generation int) (string, er
 // errRefused does not reveal whether the user or the password is wrong.
 var errRefused = errors.New("invalid user or password, or the password was revoked")
 
-// authenticate returns errRefused unless the password belongs to the user and has at least the generation inForce. It
-// returns the index of the secret that the password was derived from: 0 is the newest.
+// authenticate returns errRefused unless the password has at least the generation inForce. It returns the index of the
+// password's secret.
 func authenticate(secrets trust.TokenSecrets, user, password string, inForce int) (int, error) {
 	parts := strings.Split(password, ".")
 	if len(parts) != 3 {

@@ -17,8 +17,8 @@ type Passwords struct {
 	InForce func(user string) (int, error)
 }
 
-// Check returns an error unless the password is valid for the user. It returns the index of the secret that the
-// password was derived from: 0 is the newest.
+// Check returns an error unless the password is valid for the user. It returns the index of the password's secret,
+// which is 0 for the newest.
 func (p Passwords) Check(user, password string) (which int, err error) {
 	// After this check, the user's name is safe to log.
 	if CheckUser(user) != nil {
@@ -35,5 +35,5 @@ func (p Passwords) Check(user, password string) (which int, err error) {
 	return authenticate(secrets, user, password, generation)
 }
 
-// IsRefused reports whether an error of Check means that the password is invalid, rather than that the check failed.
+// IsRefused reports whether an error of Check means that the password is invalid.
 func IsRefused(err error) bool { return errors.Is(err, errRefused) }

@@ -28,8 +28,7 @@ const (
 	actionAll      = "*"
 )
 
-// repositoryName is the grammar of a repository's name. It has no upper case, no empty part, no "." and no "..", so
-// each repository has only one spelling, which can be compared directly.
+// With this grammar, each repository has only one spelling.
 //
 // Source: OCI distribution-spec 1.1, "Pulling manifests".
 var repositoryName = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)

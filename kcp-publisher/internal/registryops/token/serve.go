@@ -15,14 +15,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Rate and burst of refusals and of their log messages. Logged refusals show that runtimes use old passwords. The rate
-// keeps a flood of requests from filling the disk with log messages.
+// Rate and burst of refusals and of their log messages, so that a flood of requests cannot fill the disk.
 const (
 	refusalsPerSecond = 10
 	refusalsAtOnce    = 50
 )
 
-// maxQueryBytes limits the parsed query: 16 scopes with the longest names.
+// maxQueryBytes is enough for 16 scopes with the longest names.
 const maxQueryBytes = 8 << 10
 
 // Service serves requests for tokens. It is safe for concurrent use.
@@ -39,7 +38,7 @@ type Service struct {
 	outdated map[string]bool // users for whom announceOutdated has logged
 }
 
-// Options are the inputs of a Service.
+// Options configures a Service.
 type Options struct {
 	// Secrets returns the secrets that passwords are derived from, newest first. While it returns an error, all users
 	// are refused.
@@ -73,8 +72,6 @@ func NewService(o Options) (*Service, error) {
 	}, nil
 }
 
-// answer is the response to a client whose password is valid.
-//
 // Source: distribution, docs/spec/auth/token.md, "Token Response Fields".
 type answer struct {
 	Token       string    `json:"token"`
@@ -83,8 +80,7 @@ type answer struct {
 	IssuedAt    time.Time `json:"issued_at"`
 }
 
-// ServeHTTP accepts GET with service, scope and Basic credentials. It does not log credentials, and it does not log the
-// requested scopes, because they are untrusted text.
+// ServeHTTP accepts GET with service, scope and Basic credentials. It does not log credentials or requested scopes.
 func (s *Service) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if request.Method != http.MethodGet {
@@ -129,8 +125,7 @@ func (s *Service) authenticated(request *http.Request) (string, error) {
 	return user, err
 }
 
-// announceOutdated logs once per user that the password must be replaced before the next rotation. The size of the
-// fleet limits the number of log messages.
+// announceOutdated logs once per user that the password must be replaced before the next rotation.
 func (s *Service) announceOutdated(user string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,8 +169,6 @@ func (s *Service) refuse(w http.ResponseWriter, request *http.Request, err error
 	problem(w, http.StatusUnauthorized, "UNAUTHORIZED", err.Error())
 }
 
-// problem writes an error in the registry API's format.
-//
 // Source: OCI distribution-spec 1.1, "Error Codes".
 func problem(w http.ResponseWriter, status int, code, message string) {
 	type item struct {

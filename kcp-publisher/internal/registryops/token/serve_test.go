@@ -41,7 +41,6 @@ func newIssuer(t *testing.T) *Issuer {
 	return issuer
 }
 
-// desk is a token service with its log.
 type desk struct {
 	*Service
 	issuer *Issuer
@@ -67,7 +66,6 @@ func newDesk(t *testing.T, inForce func(string) (int, error)) desk {
 	return d
 }
 
-// ask sends a request for a token.
 func (d desk) ask(user, password string, query url.Values) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodGet, "/auth/token?"+query.Encode(), nil)
 	if user != "" {
@@ -315,7 +313,7 @@ func BenchmarkToken(b *testing.B) {
 	}
 }
 
-// TestPasswordsSurviveOneRotationOfTheirSecret rotates the secret in the key folder while the service runs.
+// The test rotates the secret in the key folder while the service runs.
 func TestPasswordsSurviveOneRotationOfTheirSecret(t *testing.T) {
 	former, newest, third := secret, trust.TokenSecret(strings.Repeat("n", 32)),
 		trust.TokenSecret(strings.Repeat("t", 32))

@@ -1,7 +1,5 @@
-// Package crdschema validates objects of the control plane like the API server. It uses the schemas in the chart's
-// CustomResourceDefinitions, and the API server's code for defaulting and validation. Its input is an unvalidated
-// object, for example from a file or a report. Its output is the invalid fields with their problems. The package is
-// pure.
+// Package crdschema validates objects of the control plane like the API server, with the schemas in the chart's
+// CustomResourceDefinitions. It is pure.
 package crdschema
 
 import (
@@ -40,7 +38,7 @@ type Schema struct {
 
 const folder = "kcp-publisher/files/crds/"
 
-// schemas are read when a kind is first used, because compiling their rules takes time.
+// Compiling the rules takes time, so each schema is read when its kind is first used.
 var schemas = map[string]func() (*Schema, error){
 	"Kyma":              once("operator.kyma-project.io_kymas.yaml"),
 	"Manifest":          once("operator.kyma-project.io_manifests.yaml"),
@@ -105,14 +103,12 @@ func read(file string) (*Schema, error) {
 // Default sets the defaults of an object like the API server.
 func (s *Schema) Default(object map[string]any) { defaulting.Default(object, s.structural) }
 
-// Problem is a field that the API server would refuse. The length of its text is limited, because it can contain
-// external input.
+// Problem is a field that the API server would refuse. The length of its text is limited.
 type Problem struct{ Field, Message string }
 
 func (p *Problem) Error() string { return p.Field + ": " + p.Message }
 
-// Validate returns the problems of an object whose defaults are set. It evaluates CEL rules only if all values are
-// valid.
+// Validate returns the problems of an object whose defaults are set.
 func (s *Schema) Validate(object map[string]any) []*Problem {
 	found := validation.ValidateCustomResource(nil, object, s.validator)
 	if len(found) == 0 {
@@ -125,8 +121,7 @@ func (s *Schema) Validate(object map[string]any) []*Problem {
 	return problems(found)
 }
 
-// ValidateMeta returns the problems in the user-written metadata of a namespaced object. A missing namespace is not a
-// problem.
+// ValidateMeta returns the problems in the metadata of a namespaced object. The namespace can be missing.
 func ValidateMeta(object map[string]any) []*Problem {
 	whole := unstructured.Unstructured{Object: object}
 	meta := metav1.ObjectMeta{
@@ -146,7 +141,6 @@ func problems(found field.ErrorList) []*Problem {
 	return all
 }
 
-// quoted returns the invalid value with a limited length, if the value is useful in the message.
 func quoted(wrong *field.Error) string {
 	const most = 64
 	switch value := wrong.BadValue.(type) {

@@ -1,5 +1,4 @@
-// Package kymaschema validates the parts of a Kyma that a runtime reports, like the API server. It returns the first
-// problem. The package is pure.
+// Package kymaschema validates the parts of a Kyma that a runtime reports, like the API server. It is pure.
 package kymaschema
 
 import (
@@ -18,8 +17,8 @@ func New() (*Schema, error) {
 	return &Schema{kymas}, err
 }
 
-// Check returns an error with the first field of a Kyma that the API server would refuse. It first sets defaults like
-// the API server. If spec is nil, it checks only the modules.
+// Check returns an error with the first field of a Kyma that the API server would refuse. It sets defaults first. If
+// spec is nil, it checks only the modules.
 func (s *Schema) Check(spec *v1beta2.KymaSpec, modules []v1beta2.ModuleStatus) error {
 	object := &v1beta2.Kyma{Status: v1beta2.KymaStatus{Modules: modules}}
 	if spec != nil {

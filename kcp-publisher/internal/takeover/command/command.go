@@ -1,4 +1,4 @@
-// Package command implements the command `kcp-publisher takeover`. The publisher's command line calls New with a Host.
+// Package command implements the command `kcp-publisher takeover`.
 package command
 
 import (
@@ -26,8 +26,8 @@ import (
 
 // Host provides functions of the publisher's command line to the takeover commands.
 type Host struct {
-	// AddFlags adds the flags that select the control plane. AddPlanFlags adds the flags that affect which module
-	// versions the publisher resolves.
+	// AddFlags adds the flags that select the control plane. AddPlanFlags adds the flags that affect the resolved
+	// module versions.
 	AddFlags, AddPlanFlags func(*pflag.FlagSet)
 	// Complete adds shell completion of Kyma names to a command.
 	Complete  func(*cobra.Command)
@@ -40,14 +40,12 @@ type Host struct {
 	NewTable    func(io.Writer) table.Writer
 }
 
-// takeoverFlags contains the flags and state of the takeover commands.
 type takeoverFlags struct {
 	Host
 	selector, format string
 	all, dryRun      bool
 	gone             bool
-	// offered is the catalog of the control plane. deadline is the time at which commands stop waiting for reports of
-	// runtimes.
+	// offered is the catalog of the control plane. deadline is the time at which commands stop waiting for reports.
 	offered  *catalog.Snapshot
 	deadline time.Time
 	timeout  time.Duration
@@ -185,7 +183,6 @@ func (f *takeoverFlags) waitFlags(cmd *cobra.Command) {
 	cli.OutputFlag(cmd.Flags(), &f.format)
 }
 
-// plans returns the selected Kymas with the plans of their takeovers.
 func (f *takeoverFlags) plans(
 	cmd *cobra.Command, args []string, allByDefault bool,
 ) ([]v1beta2.Kyma, []takeover.Plan, error) {
@@ -215,8 +212,8 @@ func (f *takeoverFlags) plans(
 	return kymas, takeover.New(l, kymas, time.Now()), nil
 }
 
-// selected returns the Kymas that the command line selects, sorted by name. If allByDefault is set and the command line
-// does not select Kymas, it returns all Kymas.
+// selected returns the Kymas that the command line selects, sorted by name. If it selects none and allByDefault is set,
+// selected returns all Kymas.
 func (f *takeoverFlags) selected(
 	ctx context.Context, api client.Client, args []string, allByDefault bool,
 ) ([]v1beta2.Kyma, error) {

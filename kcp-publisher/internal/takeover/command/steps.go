@@ -31,7 +31,7 @@ type step struct {
 // takeoverStep changes a Kyma and returns messages about its changes.
 type takeoverStep func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error)
 
-// each runs a step for every Kyma and prints the results. It continues after a failure.
+// each continues after a failure.
 func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeoverStep) error {
 	api, err := f.Connect()
 	if err != nil {
@@ -57,7 +57,7 @@ func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeov
 	return nil
 }
 
-// one runs a step for one Kyma. It retries after conflicts, because the publisher also writes the Kyma.
+// one retries after conflicts, because the publisher also writes the Kyma.
 func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string, do takeoverStep) step {
 	s := step{Kyma: name}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -75,9 +75,8 @@ func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string,
 	return s
 }
 
-// advance requests a phase of the takeover, clean or release, from the runtimes of all selected Kymas and waits until
-// they report that the phase is complete. Then it calls finish for each Kyma, which completes the phase in the control
-// plane. If the command is interrupted, the operator can run it again to continue.
+// advance requests the phase clean or release from the runtimes of all selected Kymas, waits for their reports, and
+// calls finish for each Kyma. An interrupted command can be run again.
 func (f *takeoverFlags) advance(
 	cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, finish takeoverStep,
 ) error {
@@ -138,8 +137,7 @@ func (f *takeoverFlags) advance(
 	})
 }
 
-// ask annotates a Kyma to request a phase from its runtime. It returns an error if the current phase does not allow
-// this.
+// ask returns an error if the current phase does not allow the requested one.
 func (f *takeoverFlags) ask(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase,
 ) error {
@@ -181,7 +179,6 @@ func (f *takeoverFlags) ask(
 	return takeover.SetPhase(ctx, api, kyma, phase)
 }
 
-// await waits until a Kyma's runtime has completed a phase.
 func (f *takeoverFlags) await(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase,
 ) error {
@@ -217,7 +214,7 @@ func (f *takeoverFlags) giveBack(
 	}
 }
 
-// reread waits for the poll interval and reads a Kyma again.
+// reread waits for the poll interval first.
 func reread(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
 	const pollEvery = 500 * time.Millisecond
 	select {
@@ -231,7 +228,7 @@ func reread(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
 	return nil
 }
 
-// unlabel removes the labels of a finished takeover if --lifecycle-manager-is-gone is set.
+// unlabel has no effect without --lifecycle-manager-is-gone.
 func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
 	switch {
 	case !f.gone:
@@ -247,8 +244,8 @@ func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1
 	return append(done, more...), err
 }
 
-// unlabeled removes lifecycle-manager's remaining finalizers from the namespace. It runs for Kymas whose takeover
-// labels are already removed.
+// unlabeled removes lifecycle-manager's remaining finalizers in the namespace. The Kymas' takeover labels are already
+// removed.
 func (f *takeoverFlags) unlabeled(ctx context.Context, api client.Client) ([]string, error) {
 	if f.dryRun {
 		return nil, nil

@@ -1,6 +1,5 @@
-// Package phase computes the takeover phase for a Kyma's bundles from the Kyma's label and annotation, the record of
-// lifecycle-manager's modules, and the runtime's report. It performs no I/O. The core packages import it, so it must
-// not import them.
+// Package phase computes the takeover phase for a Kyma's bundles. It performs no I/O. The core packages import it, so
+// it must not import them.
 package phase
 
 import (
@@ -14,8 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Of returns the phase of a Kyma's takeover from lifecycle-manager. The phase is empty if the Kyma is not being taken
-// over or is being deleted.
+// Of returns the phase of a Kyma's takeover from lifecycle-manager, or "" without one.
 func Of(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive || !kyma.DeletionTimestamp.IsZero() {
 		return "", nil
@@ -41,19 +39,18 @@ type Inherited struct {
 	Objects []bundle.ObjectRef
 }
 
-// Asked contains the inputs from a Kyma's takeover with which the publisher resolves the runtime's desired state.
+// Asked contains the inputs of a Kyma's takeover for resolving its request.
 type Asked struct {
 	Phase bundle.TakeoverPhase
 	// Inherited lists the modules that lifecycle-manager installed and that the agent has not adopted yet, sorted by
 	// name.
 	Inherited []Inherited
 	// Unheard is true until the runtime has reported during this takeover. Until then, no module is changed, because
-	// the spec of the Kyma in the runtime is unknown: the spec in the control plane can be years old, and an earlier
-	// report can be from before an aborted takeover.
+	// the runtime's request is unknown.
 	Unheard bool
 }
 
-// Ask returns the inputs from a Kyma's takeover. The result is empty if the Kyma is not being taken over.
+// Ask returns the inputs of a Kyma's takeover, or the zero value without one.
 func Ask(kyma *v1beta2.Kyma) (Asked, error) {
 	phase, err := Of(kyma)
 	if phase == "" || err != nil {
@@ -78,7 +75,7 @@ func Ask(kyma *v1beta2.Kyma) (Asked, error) {
 	return asked, nil
 }
 
-// inherited returns the modules that lifecycle-manager installed and that the agent has not reported as adopted.
+// inherited omits modules that the agent has adopted.
 func inherited(status *v1beta2.TakeoverStatus) (all []Inherited) {
 	for _, m := range status.Modules {
 		if m.Adopted {
@@ -110,15 +107,13 @@ func Finished(kyma *v1beta2.Kyma) bool {
 // Released reports whether a bundle returns the runtime to lifecycle-manager.
 func Released(state bundle.DesiredState) bool { return state.Takeover == bundle.TakeoverRelease }
 
-// Returned reports whether the last bundle returned the runtime to lifecycle-manager and the next bundle does not.
+// Returned reports whether the last bundle returned the runtime to lifecycle-manager and the next one does not.
 func Returned(next bundle.TakeoverPhase, last *bundle.DesiredState) bool {
 	return next != bundle.TakeoverRelease && last != nil && Released(*last)
 }
 
-// Floors returns the version of each module below which the next bundle must not downgrade it. versions are the module
-// versions of the last bundle. If that bundle returned the runtime to lifecycle-manager, it can contain versions that
-// the runtime never installed, because they waited for a maintenance window. Floors then only returns the versions of
-// mandatory modules, which do not wait for a window.
+// Floors returns the minimum version of each module in the next bundle. versions are the module versions of the last
+// bundle. After a return to lifecycle-manager, the minimum applies only to mandatory modules.
 func Floors(next bundle.TakeoverPhase, last *bundle.DesiredState, versions map[string]string) map[string]string {
 	if !Returned(next, last) {
 		return versions

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// RecordReport records the takeover phase and adopted modules in a report. It ignores reports that are not about the
-// latest bundle, because the registry can contain a report from an aborted takeover.
+// RecordReport records the takeover phase and adopted modules in a report. It ignores reports about other bundles than
+// the latest.
 func RecordReport(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	t, reported := r.Takeover, report.Takeover
 	if t == nil || reported == nil || string(reported.Phase) != t.Published || r.Published == nil ||
@@ -36,8 +36,7 @@ func RecordReport(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	}
 }
 
-// adopted reports whether the agent has adopted a module. A module without recorded objects is adopted once the agent
-// reports any version of it.
+// A module without recorded objects is adopted once the agent reports any version of it.
 func adopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
 	if slices.Contains(report.Takeover.Adopted, m.Name) {
 		return true
