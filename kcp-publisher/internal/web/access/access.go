@@ -1,9 +1,7 @@
-// Package access determines which objects a signed-in user of the web UI can see and change. Its input is a user, and
-// its output is the ui.Viewer of a request.
+// Package access determines which objects a signed-in user of the web UI can see and change.
 //
-// The API server decides with SubjectAccessReview, and results are cached for a few seconds. If it does not respond,
-// all requests are denied. Changes use the user's own token. The UI's ServiceAccount has no permission to change
-// anything.
+// The API server decides with SubjectAccessReviews, which are cached for a few seconds. If it does not respond, all
+// requests are denied. Changes use the user's own token.
 package access
 
 import (
@@ -26,15 +24,14 @@ import (
 
 const (
 	// Validity is the lifetime of a cached SubjectAccessReview. A revoked permission applies for at most this time.
-	Validity = 10 * time.Second
-	// reviewTimeout is the timeout of each request to the API server for a user.
+	Validity      = 10 * time.Second
 	reviewTimeout = 5 * time.Second
 )
 
 // Right is one permission in a namespace.
 type Right struct {
 	Verb, Group, Resource, Namespace string
-	// Name selects one object. If it is empty, the permission covers all objects.
+	// Name selects one object, or all objects if it is empty.
 	Name string
 }
 
@@ -56,7 +53,6 @@ func Seeing(namespace string) []Right {
 	}
 }
 
-// steering returns the permission that a user needs to change a Rollout.
 func steering(rollout client.ObjectKey) Right {
 	return Right{
 		Verb:      "patch",
@@ -67,7 +63,6 @@ func steering(rollout client.ObjectKey) Right {
 	}
 }
 
-// acting returns the permission that a user needs to change a Kyma, or all Kymas of a namespace if the key has no name.
 func acting(kyma client.ObjectKey) Right {
 	return Right{
 		Verb:      "patch",
@@ -78,7 +73,7 @@ func acting(kyma client.ObjectKey) Right {
 	}
 }
 
-// Ask reports whether a user has a permission. If it returns an error, the first result is false.
+// Ask reports whether a user has a permission. On an error, the result is false.
 type Ask func(ctx context.Context, right Right) (bool, error)
 
 // Missing returns the permissions that a user lacks.
@@ -99,7 +94,7 @@ func (ask Ask) Missing(ctx context.Context, rights []Right) ([]Right, error) {
 // Users reviews the permissions of users at the API server.
 type Users struct{ authorizer authorizer.Authorizer }
 
-// NewUsers returns Users that review permissions with the API. validity is the time for which they cache a review.
+// NewUsers returns Users that review permissions with the API. validity is the time for which a review is cached.
 func NewUsers(api authorizationclient.AuthorizationV1Interface, validity time.Duration) (*Users, error) {
 	delegating, err := authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: api, AllowCacheTTL: validity, DenyCacheTTL: validity,
@@ -111,7 +106,7 @@ func NewUsers(api authorizationclient.AuthorizationV1Interface, validity time.Du
 	return &Users{authorizer: delegating}, nil
 }
 
-// Of returns an Ask that reviews the permissions of one user.
+// Of returns an Ask for one user.
 func (u *Users) Of(who user.Info) Ask {
 	return func(ctx context.Context, right Right) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
@@ -129,7 +124,7 @@ func (u *Users) Of(who user.Info) Ask {
 	}
 }
 
-// Viewer returns the viewer with the given user name and permissions. Changes use act, a client with the viewer's own
+// Viewer returns the viewer with this user name and permissions. Changes use act, a client with the viewer's own
 // permissions. If act is nil, no changes are allowed.
 func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 	v := &ui.Viewer{Name: name, MaySee: func(ctx context.Context, namespace string) (bool, error) {

@@ -8,16 +8,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Acting creates clients with the permissions of a user's token. It does not use impersonation or the UI's own
-// credentials. The clients share connections, which is safe because each request contains its token.
+// Acting creates clients with the permissions of a user's token. It does not use the UI's own credentials. The clients
+// share connections.
 type Acting struct {
 	config  *rest.Config
 	base    http.RoundTripper
 	options client.Options
 }
 
-// NewActing returns Acting for the API server in config. It does not use the credentials in config. The options must
-// contain the scheme and the mapper, so that users need no permission for API discovery.
+// NewActing returns Acting for the API server in config, without the credentials in config. The options must contain
+// the scheme and the mapper.
 func NewActing(config *rest.Config, options client.Options) (*Acting, error) {
 	anonymous := rest.AnonymousClientConfig(config)
 	base, err := rest.TransportFor(anonymous)

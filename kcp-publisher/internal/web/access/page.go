@@ -19,14 +19,12 @@ import (
 )
 
 const (
-	// maxEvents is the maximum number of Events that are read for a Kyma.
 	maxEvents = 100
-	// maxTrains is the maximum number of PromotionPolicies that are read from a namespace.
 	maxTrains = 100
 )
 
-// Gate passes requests of authenticated users to the pages if the users have the permissions to see the fleet. To other
-// users, it shows the missing permissions.
+// Gate passes requests to the pages if the user has the permissions to see the fleet. To other users, it shows the
+// missing permissions.
 type Gate struct {
 	Namespace string
 	SignIn    *signin.Service
@@ -90,8 +88,8 @@ func (g *Gate) forbid(w http.ResponseWriter, who signin.User, missing []Right) {
 
 type actKey struct{}
 
-// Events returns the Events of a Kyma, read with the permissions of the user in ctx. It returns none if that user has
-// no token.
+// Events returns the Events of a Kyma, read with the permissions of the user in ctx. It returns none without a user
+// token.
 func Events(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	act, _ := ctx.Value(actKey{}).(client.Client)
 	if act == nil {
@@ -100,8 +98,8 @@ func Events(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	return EventsBy(ctx, act, kyma)
 }
 
-// Trains returns the PromotionPolicies of a namespace, read with the permissions of the user in ctx. It returns none if
-// that user has no token or no permission to list them.
+// Trains returns the PromotionPolicies of a namespace, read with the permissions of the user in ctx. It returns none
+// without a user token or permission.
 func Trains(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, error) {
 	act, _ := ctx.Value(actKey{}).(client.Client)
 	if act == nil {
@@ -110,8 +108,8 @@ func Trains(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, 
 	return TrainsBy(ctx, act, namespace)
 }
 
-// TrainsBy returns the PromotionPolicies of a namespace, read with the permissions of a client. It returns none if the
-// client has no permission to list them, or if the control plane does not have this kind.
+// TrainsBy returns the PromotionPolicies of a namespace, read with the permissions of a client. It returns none without
+// permission or if the kind does not exist.
 func TrainsBy(ctx context.Context, act client.Reader, namespace string) ([]v1alpha1.PromotionPolicy, error) {
 	var found v1alpha1.PromotionPolicyList
 	err := act.List(ctx, &found, client.InNamespace(namespace), client.Limit(maxTrains))

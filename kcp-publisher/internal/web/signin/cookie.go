@@ -13,8 +13,7 @@ const (
 	// Source: RFC 6265bis, section 4.1.3.2.
 	sessionCookie = "__Host-kyma-pull-session"
 	flowCookie    = "__Host-kyma-pull-sign-in"
-	// Browsers store 4096 bytes per cookie, including name and attributes. ID tokens with many groups are longer, so a
-	// long value is split.
+	// Browsers store 4096 bytes per cookie. ID tokens with many groups are longer, so a long value is split.
 	cookiePart = 3800
 	maxParts   = 5
 )
@@ -41,7 +40,7 @@ func write(w http.ResponseWriter, r *http.Request, name, value string, expires t
 	return nil
 }
 
-// read joins the parts of a cookie. It returns an empty string if the cookie is missing.
+// read joins the parts of a cookie. It returns "" if the cookie is missing.
 func read(r *http.Request, name string) string {
 	var value strings.Builder
 	for part := range maxParts {
@@ -54,7 +53,6 @@ func read(r *http.Request, name string) string {
 	return value.String()
 }
 
-// remove deletes a cookie and all its parts in the browser.
 func remove(w http.ResponseWriter, r *http.Request, name string) {
 	for part := range maxParts {
 		forget(w, r, partName(name, part))

@@ -1,5 +1,4 @@
-// Package signin authenticates the users of the web UI. Its input is an HTTP request. Its output is the user whom the
-// API server or an OIDC provider authenticated, or the sign-in form.
+// Package signin authenticates the users of the web UI.
 //
 // There are two ways to sign in:
 //
@@ -9,6 +8,6 @@
 //     token's claims become a name and groups as in kube-apiserver.
 //
 // The program stores no sessions, so every replica can serve every request. The user's identity is in a cookie,
-// encrypted and authenticated with AES-256-GCM under a key that the replicas share. The cookie expires with the session
-// or the ID token, whichever ends first. Package access decides about permissions.
+// encrypted and authenticated with AES-256-GCM under a key that the replicas share. Package access decides about
+// permissions.
 package signin

@@ -17,14 +17,13 @@ var formStyle string
 
 var formTemplate = template.Must(template.New("form").Parse(formText))
 
-// formPolicy allows the form to load only its inline style.
+// The form can only load its inline style.
 var formPolicy = func() string {
 	sum := sha256.Sum256([]byte(formStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 }()
 
-// formData is the input of the form's template.
 type formData struct {
 	// If Title is set, the page shows Title, Text and Commands instead of the sign-in form.
 	Title, Text string
@@ -65,7 +64,6 @@ func (s *Service) form(w http.ResponseWriter, status int, data formData) {
 	_ = formTemplate.Execute(w, data) // fails only if the client has disconnected
 }
 
-// refuse shows why a request was rejected.
 func (s *Service) refuse(w http.ResponseWriter, status int, title, text string) {
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "5")
@@ -73,15 +71,14 @@ func (s *Service) refuse(w http.ResponseWriter, status int, title, text string) 
 	s.form(w, status, formData{Title: title, Text: text})
 }
 
-// Forbid shows a signed-in user that permissions are missing. commands are kubectl commands that check these
-// permissions.
+// Forbid shows that a signed-in user lacks permissions. commands are kubectl commands that check these permissions.
 func (s *Service) Forbid(w http.ResponseWriter, who User, text string, commands ...string) {
 	s.form(w, http.StatusForbidden, formData{
 		Title: "You may not see this", Text: text, Commands: commands, User: who.GetName(),
 	})
 }
 
-// Fail shows that the user's permissions cannot be checked, because the API server did not respond.
+// Fail shows that the user's permissions could not be checked.
 func (s *Service) Fail(w http.ResponseWriter) {
 	s.refuse(w, http.StatusServiceUnavailable, "Cannot check your permissions",
 		"The API server did not respond. Try again in a moment.")

@@ -9,8 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Mapping maps the claims of an ID token to a user. It follows the rules of kube-apiserver's flags, so the same
-// RoleBindings apply.
+// Mapping maps the claims of an ID token to a user, like the flags of kube-apiserver.
 //
 // Source: kube-apiserver, --oidc-username-claim, --oidc-username-prefix, --oidc-groups-claim, --oidc-groups-prefix.
 type Mapping struct {
@@ -23,7 +22,7 @@ type Mapping struct {
 }
 
 const (
-	// reserved is the prefix of the users and groups that Kubernetes defines. A provider must not assign them.
+	// A provider must not assign users and groups that Kubernetes defines.
 	reserved = "system:"
 	// maxName is the maximum length of a user or group name in bytes. maxGroups is the maximum number of groups of a
 	// user.
@@ -31,7 +30,6 @@ const (
 	maxGroups = 500
 )
 
-// user returns the user from the claims of a verified ID token.
 func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, error) {
 	claim := m.UsernameClaim
 	if claim == "" {
@@ -58,7 +56,7 @@ func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, err
 	return &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)}, nil
 }
 
-// verified returns an error if the claim email_verified is present but not true.
+// The claim email_verified is optional, but must be true.
 func verified(claims map[string]json.RawMessage) error {
 	claim, ok := claims["email_verified"]
 	if !ok {
@@ -81,8 +79,8 @@ func (m Mapping) usernamePrefix(claim string) string {
 	return m.UsernamePrefix
 }
 
-// groups returns the user's groups. It omits groups with the reserved prefix, because users who can choose their groups
-// at the provider could otherwise become administrators.
+// groups omits groups with the reserved prefix. Users who can choose their groups at the provider could otherwise
+// become administrators.
 func (m Mapping) groups(claims map[string]json.RawMessage) ([]string, error) {
 	raw, ok := claims[m.GroupsClaim]
 	if m.GroupsClaim == "" || !ok {

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// maxLanding is the maximum length of a path that a user returns to after signing in.
 const maxLanding = 1 << 10
 
-// landing returns the path to which a user returns after signing in. For addresses outside the web UI, it returns "/".
-// Browsers treat "//host", "/\host" and variants with tabs as addresses of other hosts.
+// landing returns the path to which a user returns after signing in, or "/" for an address outside the web UI. Browsers
+// treat "//host", "/\host" and variants with tabs as addresses of other hosts.
 func landing(asked string) string {
 	if len(asked) > maxLanding || !strings.HasPrefix(asked, "/") ||
 		strings.ContainsFunc(asked, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f }) {

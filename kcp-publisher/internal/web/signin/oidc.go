@@ -21,10 +21,9 @@ import (
 )
 
 const (
-	// providerTimeout is the timeout of a request to the provider. providerBytes is the maximum size of a response.
 	providerTimeout = 10 * time.Second
 	providerBytes   = 1 << 20
-	// providerRetry is the pause after a failed discovery. Without the pause, each user would wait for the timeout.
+	// Without a pause after a failed discovery, each user would wait for the timeout.
 	providerRetry = 5 * time.Second
 )
 
@@ -32,18 +31,17 @@ const (
 type OIDCOptions struct {
 	Mapping
 	ClientID string
-	// ClientSecretFile is the path of the file with the client secret. The file is read at each sign-in. The path is
-	// empty for a public client.
+	// ClientSecretFile is the path of the file with the client secret, which is read at each sign-in. It is empty for a
+	// public client.
 	ClientSecretFile string
-	// CAFile contains the CA certificates of the provider. If it is empty, the system's certificates are used.
+	// CAFile contains the CA certificates of the provider. It defaults to the system's certificates.
 	CAFile string
 	// Scopes are requested in addition to openid.
 	Scopes []string
 	// Redirect is the callback URL.
 	Redirect string
 	// APIToken is true if the API server trusts the same issuer and client. The ID token is then also the user's bearer
-	// token for the API server: a TokenReview verifies it, changes use it, and the API server maps its claims to a
-	// user.
+	// token for the API server.
 	APIToken bool
 }
 
@@ -87,13 +85,12 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 	}
 	return &OIDC{options: options, client: &http.Client{
 		Transport: bounded{transport}, Timeout: providerTimeout,
-		// Do not follow redirects, which could send codes and the client secret to an address other than the discovered
-		// endpoints.
+		// A redirect could send codes and the client secret to another address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// bounded is a transport that truncates responses to providerBytes.
+// bounded truncates responses to providerBytes.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -107,7 +104,7 @@ func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// flow is the state of a sign-in while the user is at the provider. It is stored in a sealed cookie.
+// flow is the state of a sign-in while the user is at the provider. It is stored in an encrypted cookie.
 type flow struct {
 	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
@@ -115,7 +112,7 @@ type flow struct {
 	Landing  string `json:"landing"`
 }
 
-// discovered returns the provider, and runs discovery on first use.
+// discovered runs discovery on first use.
 func (o *OIDC) discovered(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -150,7 +147,6 @@ func (o *OIDC) config(provider *oidc.Provider) (*oauth2.Config, error) {
 	return config, nil
 }
 
-// begin returns the provider's authorization URL for the user.
 func (o *OIDC) begin(ctx context.Context, f flow) (string, error) {
 	provider, err := o.discovered(ctx)
 	if err != nil {
@@ -163,17 +159,15 @@ func (o *OIDC) begin(ctx context.Context, f flow) (string, error) {
 	return config.AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
 }
 
-// arrival is the result of a sign-in at the provider.
 type arrival struct {
 	user    *user.DefaultInfo
-	token   string // the ID token
+	token   string // ID token
 	expires time.Time
 }
 
-// errDenied is the error for a sign-in that the provider does not confirm.
 var errDenied = errors.New("the OIDC provider did not sign you in")
 
-// code returns the code of the provider's authorization response, if the response belongs to the flow.
+// code returns the code of the provider's authorization response, which must belong to the flow.
 func (o *OIDC) code(f flow, request *http.Request) (string, error) {
 	query := request.URL.Query()
 	for _, name := range []string{"state", "iss", "error", "code"} {
@@ -215,7 +209,7 @@ func (o *OIDC) finish(ctx context.Context, f flow, code string) (arrival, error)
 	return o.verify(ctx, provider, f, raw)
 }
 
-// exchangeFailure removes the provider's response from the error, because the response can contain secrets.
+// The provider's response can contain secrets.
 func exchangeFailure(err error) error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) {
@@ -235,7 +229,7 @@ func (o *OIDC) verify(ctx context.Context, provider *oidc.Provider, f flow, raw 
 	}
 	came := arrival{token: raw, expires: verified.Expiry}
 	if o.options.APIToken {
-		return came, nil // no user: a TokenReview of the ID token returns it
+		return came, nil // a TokenReview of the ID token returns the user
 	}
 	claims := map[string]json.RawMessage{}
 	if err := verified.Claims(&claims); err != nil {

@@ -26,8 +26,8 @@ const (
 	clientSecret = "a secret of the client"
 )
 
-// provider is an OIDC provider that signs in every visitor as one user. It checks the requirements of RFC 6749, RFC
-// 7636 and OpenID Connect Core for a client.
+// provider is an OIDC provider that signs in every visitor as one user. It checks the client's conformance with RFC
+// 6749, RFC 7636 and OpenID Connect Core.
 type provider struct {
 	*httptest.Server
 	key    *ecdsa.PrivateKey
@@ -82,8 +82,7 @@ func answer(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// as sets the claims of the user at the provider. forge changes the claims of the next ID tokens, and signer signs
-// them.
+// forge changes the claims of the next ID tokens, and signer signs them.
 func (p *provider) as(claims map[string]any, forge func(map[string]any), signer *ecdsa.PrivateKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,20 +15,17 @@ import (
 )
 
 const (
-	// minSecret is the minimum length of a secret in characters.
 	minSecret = 32
-	// maxSecrets is the maximum number of secrets: the current secret and, after a rotation, the previous one.
-	maxSecrets = 2
-	// secretsPoll is the minimum interval between two reads of the file with the secrets.
+	// After a rotation, the file also contains the previous secret.
+	maxSecrets  = 2
 	secretsPoll = 10 * time.Second
 )
 
-// errSealed is the error for cookies that have expired or that no replica of the UI encrypted. It is the same error for
-// all causes, so that an attacker learns no details.
+// errSealed is the same error for all causes, so that an attacker learns no details.
 var errSealed = errors.New("the value was not encrypted by this program, or has expired")
 
 // KeyFile is the file with the secret that encrypts cookies. After a rotation, its second line contains the previous
-// secret. The program rereads the file while it runs.
+// secret. The file is read again after a change.
 type KeyFile struct {
 	path string
 	now  func() time.Time
@@ -38,15 +35,14 @@ type KeyFile struct {
 	secrets []string
 }
 
-// OpenKeyFile returns the KeyFile at a path. It returns an error if the file cannot be read or is invalid.
+// OpenKeyFile returns the KeyFile at a path. It returns an error if the file is invalid.
 func OpenKeyFile(path string, now func() time.Time) (*KeyFile, error) {
 	f := &KeyFile{path: path, now: now}
 	_, err := f.load()
 	return f, err
 }
 
-// load returns the secrets, newest first. If the file cannot be read, for example while it is replaced, load returns
-// the previous secrets.
+// load returns the secrets, newest first. If the file cannot be read, it returns the previous secrets.
 func (f *KeyFile) load() ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,8 +89,7 @@ type sealed struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-// seal encrypts a value for one purpose, with an expiry time. Each purpose has its own key, so a value that was sealed
-// for one purpose cannot be opened for another.
+// Each purpose has its own key, so a value for one purpose cannot be opened for another.
 func (f *KeyFile) seal(purpose string, value any, expires time.Time) (string, error) {
 	secrets, err := f.load()
 	if err != nil {
@@ -122,7 +117,7 @@ func (f *KeyFile) seal(purpose string, value any, expires time.Time) (string, er
 	return object.CompactSerialize()
 }
 
-// open decrypts a value that seal encrypted for the same purpose, with the current or the previous secret.
+// open accepts the current and the previous secret.
 func (f *KeyFile) open(purpose, text string, into any) error {
 	secrets, err := f.load()
 	if err != nil {
@@ -154,8 +149,6 @@ func (f *KeyFile) open(purpose, text string, into any) error {
 	return errSealed
 }
 
-// purposeKey derives the AES-256 key of a purpose.
-//
 // Source: RFC 5869, HMAC-based Extract-and-Expand Key Derivation Function.
 func purposeKey(secret, purpose string) ([]byte, error) {
 	return hkdf.Key(sha256.New, []byte(secret), nil, "kyma-pull page "+purpose, 32)

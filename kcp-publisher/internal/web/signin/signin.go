@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Paths that this package serves. It passes requests for all other paths to the pages of the web UI.
+// Paths that this package serves.
 const (
 	pathSignIn   = "/sign-in"
 	pathToken    = pathSignIn + "/token"
@@ -30,17 +30,15 @@ const (
 )
 
 const (
-	// flowLifetime is the maximum time that a user can take to sign in at the provider.
 	flowLifetime = 10 * time.Minute
-	// maxForm is the maximum size of a posted sign-in form: a token and a few short fields.
+	// A sign-in form contains a token and a few short fields.
 	maxForm = maxToken + 4<<10
 )
 
 // User is an authenticated user.
 type User struct {
 	user.Info
-	// Token is the user's bearer token for the API server. It is empty if the UI has no token that the API server
-	// accepts.
+	// Token is the user's bearer token for the API server, or empty.
 	Token string
 	// Session is true if the user has a session and can sign out.
 	Session bool
@@ -51,16 +49,16 @@ type Options struct {
 	// External is the URL of the UI in browsers: https, or http on localhost. Requests for other hosts are refused.
 	External *url.URL
 	Keys     *KeyFile
-	// Tokens verifies bearer tokens. If it is nil, no token is accepted. OIDCOptions.APIToken requires Tokens.
+	// Tokens verifies bearer tokens. Nil accepts no tokens. OIDCOptions.APIToken requires Tokens.
 	Tokens *Tokens
 	// TokenForm enables signing in with a bearer token, in a form or in the Authorization header.
 	TokenForm bool
 	// OIDC is the provider, or nil to disable OIDC.
 	OIDC *OIDC
-	// Proxies is the number of proxies between browsers and the page, which append to X-Forwarded-For.
+	// Proxies is the number of trusted proxies in front of the UI, which append to X-Forwarded-For.
 	Proxies int
-	// Lifetime is the maximum duration of a session. Recheck is the maximum duration of a request: an event stream ends
-	// after this time, and the browser reconnects, so that the user is authenticated again.
+	// Lifetime is the maximum duration of a session. Recheck is the maximum duration of a request, so that the user of
+	// an event stream is authenticated again.
 	Lifetime, Recheck time.Duration
 	Now               func() time.Time
 	Log               logr.Logger
@@ -69,8 +67,8 @@ type Options struct {
 // Service authenticates users. It is safe for concurrent use.
 type Service struct {
 	Options
-	// tries limits the attempts to sign in with a token. exchanges limits the attempts to sign in with a code of the
-	// OIDC provider.
+	// tries limits the attempts to sign in with a token. exchanges limits the attempts to sign in with the OIDC
+	// provider.
 	tries, exchanges *tries
 }
 
@@ -92,8 +90,7 @@ func New(o Options) (*Service, error) {
 	return &Service{Options: o, tries: newTries(), exchanges: newTries()}, nil
 }
 
-// session is the content of the session cookie: a token that the API server reviews repeatedly, or the name and groups
-// from the provider's ID token.
+// session is the content of the session cookie: a token to review, or the name and groups from the provider's ID token.
 type session struct {
 	Token  string   `json:"token,omitempty"`
 	Name   string   `json:"name,omitempty"`
@@ -102,7 +99,7 @@ type session struct {
 
 type userKey struct{}
 
-// UserOf returns the user of a request that the Service authenticated.
+// UserOf returns the user of an authenticated request.
 func UserOf(ctx context.Context) (User, bool) {
 	found, ok := ctx.Value(userKey{}).(User)
 	return found, ok
@@ -117,11 +114,10 @@ func (s *Service) Handler(page http.Handler) http.Handler {
 	mux.HandleFunc("GET "+pathCallback, s.handleCallback)
 	mux.HandleFunc("POST "+pathSignOut, s.signOut)
 	mux.Handle("/", s.protect(page))
-	// Refuse requests that change data and come from other sites, according to the Origin and Sec-Fetch-Site headers.
+	// Refuse requests from other sites that change data.
 	checked := http.NewCrossOriginProtection().Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// This check prevents DNS rebinding: the owner of another host name could resolve the name to this address and
-		// read the responses.
+		// This check prevents DNS rebinding, with which another site could read the responses.
 		if !strings.EqualFold(r.Host, s.External.Host) {
 			http.Error(w, "this page is at "+s.External.String(), http.StatusMisdirectedRequest)
 			return
@@ -134,13 +130,12 @@ func (s *Service) Handler(page http.Handler) http.Handler {
 	})
 }
 
-// protect passes requests of authenticated users to the page.
 func (s *Service) protect(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		found, err := s.authenticate(r)
 		switch {
 		case err == nil:
-			// The timeout ends event streams, so that the browser reconnects and the user is authenticated again.
+			// After the timeout, the browser reconnects and the user is authenticated again.
 			ctx, cancel := context.WithTimeout(r.Context(), s.Recheck)
 			defer cancel()
 			page.ServeHTTP(w, r.WithContext(context.WithValue(ctx, userKey{}, found)))
@@ -181,7 +176,7 @@ var (
 	errTries     = errors.New("too many attempts")
 )
 
-// authenticate returns the user of a request, from the Authorization header or the session cookie.
+// authenticate uses the Authorization header or the session cookie.
 func (s *Service) authenticate(r *http.Request) (User, error) {
 	if header := r.Header.Get("Authorization"); header != "" && s.TokenForm {
 		scheme, token, _ := strings.Cut(header, " ")
@@ -206,8 +201,7 @@ func (s *Service) authenticate(r *http.Request) (User, error) {
 	return named, err
 }
 
-// byNewToken is like byToken, but limits the failed attempts of a client. Tokens with a cached review are exempt
-// from the limit.
+// byNewToken is like byToken, but limits the failed attempts of a client. Tokens with a cached review are exempt.
 func (s *Service) byNewToken(ctx context.Context, token string, from source) (found User, err error) {
 	if s.Tokens != nil && s.Tokens.cachedUser(token) != nil {
 		return s.byToken(ctx, token)
@@ -234,7 +228,6 @@ func (s *Service) byToken(ctx context.Context, token string) (User, error) {
 	return User{Info: found, Token: token}, nil
 }
 
-// signInWithToken signs a user in with the token in the posted form.
 func (s *Service) signInWithToken(w http.ResponseWriter, r *http.Request) {
 	if !s.TokenForm {
 		http.NotFound(w, r)
@@ -278,7 +271,6 @@ func (s *Service) startSession(w http.ResponseWriter, r *http.Request, begun ses
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-// redirectToProvider starts a sign-in at the OIDC provider and redirects the user to it.
 func (s *Service) redirectToProvider(w http.ResponseWriter, r *http.Request) {
 	if s.OIDC == nil {
 		http.NotFound(w, r)
@@ -315,7 +307,7 @@ func (s *Service) handleCallback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var f flow
-	// Without the cookie, this browser did not start the sign-in. This check prevents login CSRF.
+	// Without the cookie, another browser may have started the sign-in (login CSRF).
 	if err := s.Keys.open(flowCookie, read(r, flowCookie), &f); err != nil {
 		s.refuse(w, http.StatusBadRequest, "Cannot sign in",
 			"This browser did not start a sign-in, or the sign-in took too long. Start again.")
@@ -344,11 +336,10 @@ func (s *Service) handleCallback(w http.ResponseWriter, r *http.Request) {
 	s.startSession(w, r, begun, expires, f.Landing)
 }
 
-// exchange exchanges the callback's code for the user.
 func (s *Service) exchange(r *http.Request, f flow) (came arrival, err error) {
 	code, err := s.OIDC.code(f, r)
 	if err != nil {
-		return arrival{}, err // the attempt does not count, because no request was sent to the provider
+		return arrival{}, err // without a request to the provider, the attempt does not count
 	}
 	end, allowed := s.exchanges.begin(sourceOf(r, s.Proxies), s.Now())
 	if !allowed {

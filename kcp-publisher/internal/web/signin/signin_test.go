@@ -125,7 +125,6 @@ func TestClaimsMapToUsersAsInKubeAPIServer(t *testing.T) {
 	}
 }
 
-// keyFile writes secrets to a file, and returns the KeyFile, its clock and its path.
 func keyFile(t *testing.T, secrets ...string) (*KeyFile, *time.Time, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "session.key")

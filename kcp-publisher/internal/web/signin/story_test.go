@@ -39,8 +39,6 @@ func TestUsersSeeOnlyObjectsTheyCanRead(t *testing.T) {
 	t.Run("the page's account has only the rights it needs", func(t *testing.T) { ownRights(t, w) })
 }
 
-// ownRights tests the rights of the UI's ServiceAccount. The account can get single Kymas, because the UI shows the
-// problems of a large fleet before it has read all Kymas.
 func ownRights(t *testing.T, w *world) {
 	page, err := client.New(w.page, client.Options{Scheme: w.scheme, Mapper: w.admin.RESTMapper()})
 	require.NoError(t, err)
@@ -195,7 +193,7 @@ func providersUsers(t *testing.T, w *world) {
 	w.bind(t, namespace, "viewer", rbacv1.Subject{
 		APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "idp:operators",
 	})
-	// The API server also trusts the provider, and maps the claims of a token to the name and groups that the UI uses.
+	// The API server also trusts the provider, and maps the claims of a token like the UI.
 	for name, o := range map[string]siteOptions{"page maps the claims": {oidc: true, noTokens: true},
 		"API server maps the claims": {oidc: true, noTokens: true, apiToken: true}} {
 		t.Run(name, func(t *testing.T) {

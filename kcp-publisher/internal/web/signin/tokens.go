@@ -17,10 +17,8 @@ import (
 )
 
 const (
-	// maxToken is the maximum length of a token in bytes. It is longer than any token of the API server, and shorter
-	// than the limit of an HTTP header.
-	maxToken = 8 << 10
-	// reviewedTokens is the maximum number of tokens whose TokenReview is cached.
+	// maxToken is longer than any token of the API server, and shorter than the limit of an HTTP header.
+	maxToken       = 8 << 10
 	reviewedTokens = 4096
 	reviewTimeout  = 10 * time.Second
 )
@@ -35,19 +33,17 @@ type Tokens struct {
 	known    *cache.LRUExpireCache
 }
 
-// NewTokens returns Tokens. A review is cached for validity, which is the longest time that a revoked token is still
-// accepted. With an audience, only tokens for that audience are accepted. Without an audience, only tokens for the API
-// server are accepted.
+// NewTokens returns Tokens that cache a review for validity. With an audience, only tokens for that audience are
+// accepted, and otherwise only tokens for the API server.
 func NewTokens(api authenticationclient.TokenReviewInterface, audience string, validity time.Duration) *Tokens {
 	return &Tokens{api: api, audience: audience, validity: validity, known: cache.NewLRUExpireCache(reviewedTokens)}
 }
 
-// acting reports whether the UI can use tokens for changes. Tokens with a configured audience are for the UI and not
-// for the API server.
+// acting reports whether the UI can use tokens for changes. Tokens with an audience are not valid for the API server.
 func (t *Tokens) acting() bool { return t.audience == "" }
 
-// review returns the user of a token. The error is errNotAccepted if the API server rejects the token. Any other error
-// means that the token could not be verified.
+// The error is errNotAccepted if the API server rejects the token. Any other error means that the token could not be
+// verified.
 func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, error) {
 	if !plausible(token) {
 		return nil, errNotAccepted
@@ -66,8 +62,8 @@ func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, e
 		return nil, fmt.Errorf("review a token: %w", err)
 	}
 	status := answer.Status
-	// An API server that does not support audiences returns a status without audiences. The token could then be for the
-	// API server and not for the UI.
+	// An API server without support for audiences returns a status without audiences, so the token could be for the API
+	// server.
 	if !status.Authenticated || status.User.Username == "" ||
 		(t.audience != "" && !slices.Contains(status.Audiences, t.audience)) {
 		return nil, errNotAccepted
@@ -83,14 +79,13 @@ func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, e
 	return found, nil
 }
 
-// cachedUser returns the user of a cached review, or nil.
 func (t *Tokens) cachedUser(token string) *user.DefaultInfo {
 	found, _ := t.known.Get(sha256.Sum256([]byte(token)))
 	named, _ := found.(*user.DefaultInfo)
 	return named
 }
 
-// plausible reports whether a text can be a token, without a request to the API server.
+// plausible reports whether a text can be a token.
 //
 // Source: RFC 6750, section 2.1.
 func plausible(token string) bool {

@@ -14,30 +14,24 @@ import (
 )
 
 const (
-	// triesPerSecond and triesAtOnce limit the failed attempts of one client. Each attempt costs a request to the API
-	// server or the OIDC provider.
+	// triesPerSecond and triesAtOnce limit the failed attempts of one client.
 	triesPerSecond = 5
 	triesAtOnce    = 30
-	// pendingAtOnce limits the simultaneous attempts that one peer forwards. The peer can be an ingress controller that
-	// forwards the attempts of many clients.
+	// pendingAtOnce limits the simultaneous attempts of one peer, such as an ingress controller.
 	pendingAtOnce = 100
-	// maxClients is the maximum number of clients whose attempts are counted. If the count of a client is evicted, the
-	// client can make all its attempts again.
+	// maxClients is the maximum number of clients whose attempts are counted.
 	maxClients  = 10_000
 	clientBytes = 512
 )
 
 // source is the origin of an attempt to sign in.
 type source struct {
-	// peer is the address of the connection. client is the address of the client that sent the request, which differs
-	// behind a proxy.
+	// peer is the address of the connection. client is the address of the client, which differs behind a proxy.
 	peer, client string
 }
 
-// sourceOf returns the origin of a request. If the peer has a private address, it assumes that the request passed the
-// given number of proxies. Each proxy appends the address of its peer to X-Forwarded-For, so the client's address is
-// the entry at position proxies from the end. If the request passed fewer proxies, the client can forge this entry. A
-// pod that connects directly can also forge it, and evades the limit per client, but not the limit per peer.
+// sourceOf returns the origin of a request. If the peer has a private address, the client's address is the entry of
+// X-Forwarded-For at position proxies from the end. A client can forge this entry if the request passed fewer proxies.
 func sourceOf(r *http.Request, proxies int) source {
 	peer := addressOf(r.RemoteAddr)
 	from := source{peer: network(peer), client: network(peer)}
@@ -62,7 +56,7 @@ func addressOf(text string) netip.Addr {
 	return address.Unmap().WithZone("")
 }
 
-// network returns the range of addresses that one client controls. An IPv6 host usually controls a whole /64.
+// network returns the range of addresses that one client controls. An IPv6 host usually controls a /64.
 func network(address netip.Addr) string {
 	if address.Is6() {
 		if prefix, err := address.Prefix(64); err == nil {
@@ -72,15 +66,15 @@ func network(address netip.Addr) string {
 	return address.String()
 }
 
-// tries limits the attempts of each client separately, so failed attempts of one client do not lock out other clients.
+// Failed attempts of one client must not lock out other clients.
 type tries struct {
 	mu      sync.Mutex // guards all fields and the attempts of each client
 	clients *memo.Memo[string, *attempts]
-	pending map[string]int // number of pending attempts by peer
+	pending map[string]int // pending attempts by peer
 }
 
-// attempts counts the sign-in attempts of one client. A pending attempt counts as failed until it ends, so that a
-// client cannot exceed the limit with simultaneous attempts.
+// A pending attempt counts as failed until it ends, so that a client cannot exceed the limit with simultaneous
+// attempts.
 type attempts struct {
 	failed  *rate.Limiter
 	pending int

@@ -14,7 +14,6 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
 
-// slowReviews is an API server that rejects all tokens after a delay.
 type slowReviews struct {
 	authenticationclient.TokenReviewInterface
 	asked  chan struct{}

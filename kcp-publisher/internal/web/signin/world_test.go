@@ -40,15 +40,13 @@ import (
 
 const (
 	namespace = "kcp-system"
-	// shown is a text that only users with access to the fleet see.
-	shown = "the fleet with all its runtimes"
-	// validity is the lifetime of cached reviews in these tests.
+	// Only users with access to the fleet see this text.
+	shown    = "the fleet with all its runtimes"
 	validity = time.Second
 )
 
 var chart = filepath.Join("..", "..", "..", "..", "charts", "kcp-publisher")
 
-// world is an API server that trusts an OIDC provider, and the UI's ServiceAccount with the rights of the chart.
 type world struct {
 	admin    client.Client
 	page     *rest.Config // of the page's ServiceAccount
@@ -56,7 +54,6 @@ type world struct {
 	scheme   *runtime.Scheme
 }
 
-// startWorld starts the API server and the provider, or skips the test.
 func startWorld(t *testing.T) *world {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -92,7 +89,6 @@ func startWorld(t *testing.T) *world {
 	return w
 }
 
-// rights grants the UI's ServiceAccount the rights of the chart.
 func (w *world) rights(t *testing.T) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(chart, "rbac", "ui.yaml"))
@@ -112,8 +108,7 @@ func (w *world) create(t *testing.T, object client.Object) {
 	require.NoError(t, w.admin.Create(t.Context(), object))
 }
 
-// account creates a ServiceAccount and returns its token. The token becomes invalid when the returned Secret, to which
-// it is bound, is deleted.
+// The token becomes invalid when the returned Secret is deleted.
 func (w *world) account(t *testing.T, name, audience string) (string, *corev1.Secret) {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -147,13 +142,11 @@ func accountOf(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
 }
 
-// site is the web UI of one replica.
 type site struct {
 	*httptest.Server
 	log *lines
 }
 
-// lines collects the lines of a log.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -171,18 +164,16 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// siteOptions changes the default options of a replica.
 type siteOptions struct {
-	api      *rest.Config // default: the config of the page's ServiceAccount
+	api      *rest.Config // defaults to the page's ServiceAccount
 	audience string
-	key      string // default: a key that all replicas share
+	key      string // defaults to a key that all replicas share
 	oidc     bool
 	apiToken bool
 	noTokens bool
 	lifetime time.Duration
 }
 
-// serve starts a replica of the web UI.
 func (w *world) serve(t *testing.T, o siteOptions) *site {
 	t.Helper()
 	if o.api == nil {
@@ -237,7 +228,6 @@ func (w *world) serve(t *testing.T, o siteOptions) *site {
 	return s
 }
 
-// visitor is the browser of a user.
 type visitor struct {
 	*http.Client
 	site *site
@@ -287,7 +277,6 @@ func (v *visitor) get(t *testing.T, path string, headers ...string) seen {
 	return v.ask(t, http.MethodGet, path, nil, headers...)
 }
 
-// signIn signs in with the form.
 func (v *visitor) signIn(t *testing.T, token string) seen {
 	t.Helper()
 	return v.ask(t, http.MethodPost, "/sign-in/token", url.Values{"token": {token}, "next": {"/runtimes/berlin"}},
@@ -298,7 +287,6 @@ func (s seen) String() string {
 	return fmt.Sprintf("%d at %s?%s: %s", s.status, s.path, s.query.Encode(), s.text)
 }
 
-// has checks the page of a visitor.
 func (s seen) has(t *testing.T, status int, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -314,7 +302,6 @@ func (s seen) has(t *testing.T, status int, texts ...string) {
 	}
 }
 
-// until polls a page until a condition holds.
 func until(t *testing.T, what string, poll func() seen, holds func(seen) bool) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)

@@ -6,8 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// done maps the name of an action to the message that a page shows after it. The page's URL contains only the name, so
-// links cannot inject text.
+// done maps an action to the message after the action. The page's URL contains only the action, so links cannot inject
+// text.
 var done = map[string]string{
 	"pause": "The rollout is paused: no further runtimes are updated.", "approve": "The wave is approved.",
 	"resume": "Resumed.",
@@ -17,15 +17,14 @@ var done = map[string]string{
 	"suspend": "Suspended: no new bundles are published.", "reconcile": "The publisher reconciles now.",
 }
 
-// actionForm contains the fields of a form that a user posted to start an action.
 type actionForm struct {
 	action, wave, reason string
 	confirmed            bool
-	// selection is a digest of the runtimes that the confirmation page listed.
+	// selection is a digest of the runtimes on the confirmation page.
 	selection string
 }
 
-// form reads the posted form of an action. If it cannot read the form, it responds with an error and returns false.
+// If form cannot read the form, it responds with an error and returns false.
 func (p *pages) form(w http.ResponseWriter, r asked) (actionForm, bool) {
 	if err := r.ParseForm(); err != nil {
 		p.showMessage(w, r, http.StatusBadRequest, "Cannot read this form", "Go back and try again.")
@@ -41,17 +40,17 @@ func (p *pages) form(w http.ResponseWriter, r asked) (actionForm, bool) {
 // maxNamed is the maximum number of runtimes that a confirmation page lists by name.
 const maxNamed = 20
 
-// confirmation is the data of the page that asks for a confirmation before an action. Its form works without scripts.
+// confirmation is the data of the page that asks for a confirmation before an action.
 type confirmation struct {
 	Heading, Effect string
 	// Count is the number of affected runtimes. Names contains the names of the first runtimes.
 	Count int
 	Names []string
-	// Selection is a digest of the affected runtimes. It is empty for an action on a rollout.
+	// Selection is a digest of the affected runtimes, or empty for an action on a rollout.
 	Selection string
 	// Button is the text of the button that confirms.
 	Button string
-	// Address is the path to which the confirmed form is posted. Back is the path of the page to return to.
+	// Address is the path for the confirmed form. Back is the path of the page to return to.
 	Address, Back, Action, Wave string
 	// AskReason adds an input field for the reason.
 	AskReason bool
@@ -69,8 +68,8 @@ func (p *pages) confirm(w http.ResponseWriter, r asked, section string, c confir
 	p.render(w, r, "confirm", status, frame{Title: c.Heading, Section: section, Body: c})
 }
 
-// unrecorded logs a message if an action succeeded but its Event could not be created. The usual cause is that the
-// viewer may not create Events.
+// unrecorded logs that an action succeeded but its Event could not be created. The viewer may lack the permission to
+// create Events.
 func (p *pages) unrecorded(r asked, result actions.Result, name string) {
 	if result.Unrecorded != nil {
 		p.Log.Info("no Event records the action of a viewer", "viewer", r.viewer.Name, "object", name, "reason",

@@ -20,16 +20,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// patience is the maximum time that a browser needs for one step on a busy machine.
+// patience is the maximum time of one browser step on a busy machine.
 const patience = 2 * time.Minute
 
-// browser is a Chromium for one test.
 type browser struct {
 	*testing.T
 	ctx context.Context
 }
 
-// newBrowser starts a Chromium for one test, or skips the test on a machine without it.
+// newBrowser skips the test on a machine without Chromium.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	program := os.Getenv("CHROMIUM")
@@ -265,7 +264,7 @@ func TestWaveIsApprovedOnThePage(t *testing.T) {
 	b.until(`document.querySelector(".waves tbody").innerText.includes("91/100")`)
 }
 
-// unreadable lists elements whose text is cut off, and table cells that are too narrow for their text.
+// unreadable lists elements whose text is cut off, and table cells that are too narrow.
 const unreadable = `[...document.querySelectorAll("#main :is(th, td, a, span, p, h1, h2, h3, dd)")].filter(e => {
 	const text = e.innerText.trim();
 	if (!text || !e.clientWidth || e.closest(".hidden, thead")) return false;
@@ -288,7 +287,6 @@ func TestBrowserRemembersTheTheme(t *testing.T) {
 		`!document.documentElement.dataset.theme && getComputedStyle(document.body).backgroundColor === "rgb(251, 251, 252)"`)
 }
 
-// layouts returns the pages whose layout is checked.
 func layouts() []struct {
 	name, path string
 	fleet      fleet.Fleet

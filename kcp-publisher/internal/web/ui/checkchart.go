@@ -8,15 +8,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// checkView is the data of a check of a rollout wave, with a chart of its values.
 type checkView struct {
 	Wave string
 	v1alpha1.CheckSummary
-	// Chart has a bar for each measured value. It is empty if there are no values.
+	// Chart has a bar for each measured value.
 	Chart []chartBar
 }
 
-// chartBar is a value in the chart of a check.
 type chartBar struct {
 	Name, Text, Tone string
 	// Y is the upper edge of the bar in pixels. Width is the value as a percentage of the largest value in the chart.
@@ -24,10 +22,10 @@ type chartBar struct {
 	Width string
 }
 
-// barHeight is the height of a bar in the chart of a check, and barStep is the height of a bar with its gap, in pixels.
+// barStep is the height of a bar with its gap, in pixels.
 const barHeight, barStep = 6, 9
 
-// viewCheck returns a check with a chart of the median and the worst value before and after the upgrade.
+// The chart has the median and the worst value before and after the upgrade.
 func viewCheck(wave string, c v1alpha1.CheckSummary) checkView {
 	after := "good"
 	if c.Failed > 0 {

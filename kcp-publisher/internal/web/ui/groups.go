@@ -8,10 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxGroups is the maximum number of groups on a page.
 const maxGroups = 200
 
-// group counts the runtimes, by health, that have the same value in a grouping, such as the same channel.
 type group struct {
 	Value string
 	// Address is the page that lists the runtimes of the group.
@@ -54,10 +52,8 @@ func (t tally) Shares() []share {
 	return shares
 }
 
-// Healthy returns the number of healthy runtimes.
 func (t tally) Healthy() int { return t.by[fleet.Healthy] }
 
-// Attention returns the number of runtimes that need attention.
 func (t tally) Attention() int { return fleet.Summary{Health: t.by}.Attention() }
 
 // grouping is a way to group runtimes, such as by channel. values returns the groups of a runtime. field is the query
@@ -68,8 +64,7 @@ type grouping struct {
 	field       string
 }
 
-// groupings returns the ways to group the fleet's runtimes. Grouping by version is only possible if the query selects a
-// module.
+// Grouping by version is only possible if the query selects a module.
 func groupings(s *snapshot, q query) []grouping {
 	one := func(value func(*fleet.Runtime) string) func(*fleet.Runtime) []string {
 		return func(r *fleet.Runtime) []string { return []string{value(r)} }
@@ -108,7 +103,7 @@ func groupings(s *snapshot, q query) []grouping {
 	return ways
 }
 
-// count returns the groups of runtimes. Groups with the most runtimes that need attention come first.
+// Groups with the most runtimes that need attention come first.
 func (g grouping) count(runtimes []*fleet.Runtime, q query) []group {
 	index := map[string]int{}
 	var groups []group

@@ -14,12 +14,9 @@ import (
 )
 
 const (
-	// maxImages is the maximum number of rows on the page.
-	maxImages = 300
-	// maxContents is the maximum number of module versions whose images stay in the cache.
+	maxImages   = 300
 	maxContents = 5_000
-	// contentsWithin is the timeout for reading the bundles. contentsAgain is the time after which reading the images
-	// of a module version is repeated if it failed.
+	// contentsWithin is the timeout for reading the bundles. A failed read is repeated after contentsAgain.
 	contentsWithin = 10 * time.Minute
 	contentsAgain  = 5 * time.Minute
 )
@@ -33,8 +30,8 @@ type contents struct {
 	reading bool
 }
 
-// of returns the cached images of module versions, and the number of versions whose images are missing. It calls read
-// in the background for the missing versions, because reading a large fleet takes too long for one page.
+// of returns the cached images of module versions, and the number of missing versions. It calls read in the background
+// for the missing versions.
 func (c *contents) of(
 	runtimes []inventory.Runtime, now time.Time, read func([]inventory.Runtime),
 ) (known map[inventory.Module]inventory.Content, reading int) {
@@ -62,9 +59,8 @@ func (c *contents) of(
 	return maps.Clone(c.known), len(pending)
 }
 
-// forget removes entries if the cache has more than maxContents versions. It first removes the versions that no runtime
-// reports any longer: a runtime can report many versions one after the other, which must not displace the versions of
-// other runtimes.
+// forget removes entries from a full cache, first of versions that no runtime reports. One runtime that reports many
+// versions must not displace other runtimes' versions.
 func (c *contents) forget(runtimes []inventory.Runtime) {
 	if len(c.known) <= maxContents {
 		return
@@ -82,8 +78,7 @@ func (c *contents) forget(runtimes []inventory.Runtime) {
 	}
 }
 
-// put adds the result of a read to the cache. found contains the images of the versions that could be read. problem
-// explains why the other versions of the runtimes asked could not be read.
+// found contains the images that could be read. problem explains why the other versions of asked could not be read.
 func (c *contents) put(
 	asked []inventory.Runtime, found map[inventory.Module]inventory.Content, problem string, now time.Time,
 ) {
@@ -107,7 +102,6 @@ func (c *contents) put(
 	}
 }
 
-// imagesPage is the data of the page with images.
 type imagesPage struct {
 	inventory.Fleet
 	// Readable is false if no registry is configured.
@@ -154,8 +148,7 @@ func (p *pages) images(w http.ResponseWriter, r asked) {
 	p.render(w, r, "images", http.StatusOK, frame{Title: "Images", Section: "images", Body: page})
 }
 
-// readContents reads the images of modules from bundles, with the UI's own permissions for the registry. It continues
-// after the request has ended.
+// readContents uses the UI's own permissions for the registry. It continues after the request has ended.
 func (p *pages) readContents(ctx context.Context, asked []inventory.Runtime) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), contentsWithin)
 	defer cancel()

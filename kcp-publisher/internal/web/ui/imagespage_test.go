@@ -15,7 +15,6 @@ import (
 
 const kedaImage = "registry.example/kyma/keda@sha256:1111111111111111111111111111111111111111111111111111111111111111"
 
-// sampleContents returns the images of module keda only.
 func sampleContents(_ context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error) {
 	found := map[inventory.Module]inventory.Content{}
 	for _, r := range runtimes {
@@ -31,7 +30,6 @@ func sampleContents(_ context.Context, runtimes []inventory.Runtime) (map[invent
 	return found, nil
 }
 
-// kymas returns the Kymas of all runtimes with their modules.
 func (s *served) kymas(ctx context.Context) ([]v1beta2.Kyma, error) {
 	current, _, err := s.source.snapshot()
 	if err != nil {

@@ -11,15 +11,13 @@ const (
 	// prevent proxies from closing the stream.
 	streamEvery = 2 * time.Second
 	streamPing  = 20 * time.Second
-	// streamFor is the time after which the server ends a stream. The browser then reconnects, and the user is
-	// authenticated and authorized again.
-	streamFor = time.Minute
-	// writeWithin is the timeout for writing one event.
+	// After streamFor, the browser reconnects, and the user is authenticated again.
+	streamFor   = time.Minute
 	writeWithin = 10 * time.Second
 )
 
-// live sends a server-sent event after each change of the fleet. The event contains only a revision number; the browser
-// then loads the page again, which checks the viewer's permissions.
+// live sends a server-sent event with a revision number after each change of the fleet. The browser then loads the page
+// again, which checks the viewer's permissions.
 func (p *pages) live(w http.ResponseWriter, r asked) {
 	select {
 	case p.streams <- struct{}{}:
@@ -68,8 +66,7 @@ func (p *pages) live(w http.ResponseWriter, r asked) {
 	}
 }
 
-// pause waits before the next event, so that several changes cause only one event. It returns false if the client has
-// disconnected.
+// pause collects several changes for one event. It returns false if the client has disconnected.
 func pause(r asked, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

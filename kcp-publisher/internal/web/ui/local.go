@@ -20,14 +20,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// rightsFor is the lifetime of a cached SelfSubjectAccessReview.
 const rightsFor = 30 * time.Second
 
 // Local restricts access to a UI that runs on a workstation with the permissions of one kubeconfig.
 //
-// Programs of other users on the machine can connect to the address, so each request needs a secret. The URL that the
-// command prints contains the secret, and the response to this URL stores it in a cookie. Other sites can send requests
-// through host names that resolve to 127.0.0.1, so requests for other hosts are refused.
+// Each request needs a secret, because other users' programs on the machine can connect. The printed URL contains the
+// secret, and the response stores it in a cookie. Requests for other hosts are refused.
 type Local struct {
 	token  string
 	hosts  []string
@@ -64,8 +62,8 @@ func NewLocal(next http.Handler, address string, viewer *Viewer) (*Local, error)
 // Address returns the URL to open.
 func (l *Local) Address() string { return l.address(l.token) }
 
-// AddressOnce returns a URL that works one time. It is meant for the command line of a browser, because all users of
-// the machine can read the arguments of running programs.
+// AddressOnce returns a URL that works one time. It is meant for a browser's command line, which all users of the
+// machine can read.
 func (l *Local) AddressOnce() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +73,7 @@ func (l *Local) AddressOnce() string {
 
 func (l *Local) address(token string) string { return "http://" + l.hosts[0] + "/?token=" + token }
 
-// opens reports whether a token in a URL is valid. A token of AddressOnce is valid only for the first call.
+// A token of AddressOnce is valid only for the first call.
 func (l *Local) opens(token string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,8 +122,7 @@ func (l *Local) refuse(w http.ResponseWriter) {
 	http.Error(w, "missing token: open the URL that kcp-publisher ui printed", http.StatusForbidden)
 }
 
-// OwnRights returns a viewer with the permissions of the client api. The UI reads the fleet with the same permissions,
-// so the viewer may see everything that it has read.
+// OwnRights returns a viewer with the permissions of the client api.
 func OwnRights(api client.Client, name string) *Viewer {
 	rights := &ownRights{api: api, known: map[authorizationv1.ResourceAttributes]answer{}}
 	return &Viewer{
@@ -160,7 +157,7 @@ type answer struct {
 	until time.Time
 }
 
-// mayPatch reports whether the user of the kubeconfig may patch an object, or all objects if the key has no name.
+// An empty name in the key means all objects.
 func (o *ownRights) mayPatch(ctx context.Context, group, resource string, key client.ObjectKey) (bool, error) {
 	patch := authorizationv1.ResourceAttributes{
 		Namespace: key.Namespace,

@@ -11,7 +11,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxVersions is the maximum number of versions of one module on a page. maxModules is the maximum number of modules.
 const (
 	maxVersions = 40
 	maxModules  = 300
@@ -26,10 +25,9 @@ type moduleView struct {
 	More     int
 }
 
-// channelVersion is the version of a module in a channel.
 type channelVersion struct {
 	Channel, Version string
-	// Held is the unfinished or stopped rollout that withholds the version from some runtimes, or nil.
+	// Held is the unfinished or stopped rollout that delays the version in some runtimes, or nil.
 	Held *fleet.Rollout
 }
 
@@ -53,7 +51,7 @@ func holding(all []fleet.Rollout, module, channel, version string) *fleet.Rollou
 type versionView struct {
 	Version string
 	Total   int
-	// Bar shows the runtimes of the version by state, as a share of the module's runtimes.
+	// Bar shows the runtimes of the version by state.
 	Bar    []segment
 	States []stateCount
 	// Offered lists the channels with this version.

@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// maxOrigins is the number of bundles after which the cache is cleared. Entries do not expire, because the content
-	// of a digest never changes.
-	maxOrigins = 500
-	// originsWithin is the timeout for reading from the registry.
+	// Entries do not expire, because the content of a digest never changes. After maxOrigins bundles, the cache is
+	// cleared.
+	maxOrigins    = 500
 	originsWithin = 10 * time.Second
 )
 
-// origins caches the origins of bundles, because a live page needs them repeatedly.
+// A live page needs the origins of a bundle repeatedly, so they are cached.
 type origins struct {
 	// mu guards known and chains. Their keys are the runtime and the digest.
 	mu     sync.Mutex
@@ -56,8 +55,7 @@ func (o *origins) of(
 	return found, nil
 }
 
-// chainOf returns the latest bundles of a runtime. A failed read is not cached, so the next request for a page reads
-// them again.
+// A failed read is not cached.
 func (o *origins) chainOf(
 	ctx context.Context, id string, kyma *v1beta2.Kyma, read func(context.Context, *v1beta2.Kyma) (fleet.Chain, error),
 ) fleet.Chain {

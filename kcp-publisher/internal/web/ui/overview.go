@@ -12,11 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxCauses is the maximum number of problems at the top of the first page. The table below also lists the runtimes
-// with other problems.
+// maxCauses is the maximum number of problems at the top of the first page.
 const maxCauses = 6
 
-// overview is the data of the first page.
 type overview struct {
 	Query    query
 	All      tally
@@ -25,11 +23,10 @@ type overview struct {
 	More     int
 	Rollouts []rolloutView
 	Warnings []fleet.Cause
-	// Reading is the progress while the Kymas are being read, or nil afterwards. During this time, only the names of
-	// healthy runtimes are known.
+	// Reading is the progress while the Kymas are being read, or nil afterwards.
 	Reading *reading
 
-	// Shown contains the runtimes on this page. If the page is grouped, Groups is set instead.
+	// Shown contains the runtimes on this page. A grouped page sets Groups instead.
 	Shown   []*fleet.Runtime
 	Groups  []group
 	Grouped string
@@ -39,14 +36,13 @@ type overview struct {
 	Last    int
 	Pages   int
 	Filters filters
-	// MayAct reports whether the viewer may change the found runtimes. ActAddress is the path to which the forms of
-	// actions are posted.
+	// MayAct reports whether the viewer may change the found runtimes. ActAddress is the path for the forms of actions.
 	MayAct     bool
 	ActAddress string
 	Done       string
 }
 
-// Offers returns the actions that the page offers for all found runtimes.
+// Offers returns the actions for all found runtimes.
 func (overview) Offers() []runtimeAction { return runtimeActions }
 
 // tile is the number of runtimes with one health, with a link to them.
@@ -68,7 +64,7 @@ type filters struct {
 	Active  []activeFilter
 }
 
-// activeFilter is a filter that the query contains. Without is the address of the page without this filter.
+// Without is the address of the page without this filter.
 type activeFilter struct{ Name, Value, Without string }
 
 func (p *pages) overview(w http.ResponseWriter, r asked) {
@@ -126,7 +122,7 @@ func (o *overview) list(s *snapshot) {
 	o.First, o.Last = first+1, first+len(o.Shown)
 }
 
-// sortBy sorts runtimes by a column. Runtimes with equal values stay in the order of the input, worst health first.
+// Runtimes with equal values stay in the order of the input, worst health first.
 func sortBy(column string, runtimes []*fleet.Runtime) {
 	switch column {
 	case "id":
@@ -180,7 +176,7 @@ func (s *snapshot) filters(q query) filters {
 	}
 	f.Modules, f.Versions = firstChoices(f.Modules), firstChoices(f.Versions)
 	if q.Column != "" && !slices.Contains(f.Columns, q.Column) {
-		// Offer the selected columns too, which can be several keys.
+		// The selected columns can be several keys.
 		f.Columns = append([]string{q.Column}, f.Columns...)
 	}
 	titles := map[string]string{"q": "Search", "agent": "Agent", "kubernetes": "Kubernetes"}

@@ -18,10 +18,9 @@ var templateFiles embed.FS
 //go:embed assets/*
 var assetFiles embed.FS
 
-// version is a hash of the assets. URLs contain it, so that browsers can cache each version permanently.
+// URLs contain this hash of the assets, so that browsers can cache each version permanently.
 var version = hashOf(assetFiles)
 
-// templates contains the template of each page by name, combined with the frame.
 var templates = parse("overview", "runtime", "rollouts", "rollout", "modules", "images", "message", "confirm", "acted")
 
 func parse(names ...string) map[string]*template.Template {
@@ -48,8 +47,7 @@ func hashOf(files embed.FS) string {
 	return hex.EncodeToString(sum.Sum(nil))[:12]
 }
 
-// Assets serves the style sheet, the script and the icon, which contain no data of the fleet, and passes other requests
-// to next.
+// Assets serves the style sheet, the script and the icon, and passes other requests to next.
 func Assets(next http.Handler) http.Handler {
 	files := http.FileServerFS(assetFiles)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +64,6 @@ func Assets(next http.Handler) http.Handler {
 	})
 }
 
-// frame is the data of the frame around every page: header, navigation and body.
 type frame struct {
 	Title     string
 	Section   string

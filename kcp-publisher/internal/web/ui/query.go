@@ -10,7 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// pageSize is the number of runtimes on a page.
 const pageSize = 50
 
 // unknown is the text for an empty version or value in an address.
@@ -28,18 +27,18 @@ type query struct {
 	Kubernetes string
 	// Label is KEY=VALUE, or KEY alone for any value.
 	Label string
-	// Cause is the key of a causeGroup. It selects the runtimes with this problem.
+	// Cause is the key of the causeGroup to show.
 	Cause string
-	// Group is the name of a grouping. If it is empty, the page lists runtimes instead of groups.
+	// Group is the name of a grouping, or empty to list runtimes.
 	Group string
-	// Column contains the label keys that the table shows, separated by commas.
+	// Column contains the label keys in the table, separated by commas.
 	Column string
 	// Sort is a column of the table, or label:KEY.
 	Sort string
 	Page int
 }
 
-// maxColumns is the maximum number of label columns in the table. More would make the other columns too narrow.
+// More label columns would make the other columns too narrow.
 const maxColumns = 2
 
 // Columns returns the keys of the labels in the table.
@@ -90,7 +89,6 @@ func parseQuery(values url.Values) query {
 	return q
 }
 
-// address returns the address of the overview for this query.
 func (q query) address() string {
 	values := url.Values{}
 	for _, field := range q.fields() {
@@ -107,7 +105,6 @@ func (q query) address() string {
 	return "/?" + values.Encode()
 }
 
-// actAddress returns the address that receives actions on the runtimes of this query.
 func (q query) actAddress() string {
 	q.Page = 1
 	return "/runtimes" + strings.TrimPrefix(q.address(), "/")
@@ -130,7 +127,6 @@ func (q query) OnPage(page int) string {
 	return q.address()
 }
 
-// matches reports whether the query selects a runtime. cause is the key of the runtime's causeGroup.
 func (q *query) matches(r *fleet.Runtime, cause string) bool {
 	switch {
 	case q.Health != "" && r.Health != q.Health,

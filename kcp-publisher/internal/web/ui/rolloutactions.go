@@ -11,20 +11,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// offer is an action that a rollout's page offers.
+// offer is an action on a rollout's page.
 type offer struct {
 	Name, Title string
-	// Wave is the wave to approve. It is empty for other actions.
+	// Wave is the wave to approve, or empty for other actions.
 	Wave string
 	// Effect is the sentence on the confirmation page that describes the effect.
 	Effect string
-	// Runtimes is the number of runtimes that the action affects.
+	// Runtimes is the number of affected runtimes.
 	Runtimes int32
 	action   actions.Rollout
 }
 
-// rolloutOffers returns the actions that are possible in the rollout's state. To find out, it applies each action to a
-// copy of the rollout.
+// rolloutOffers applies each action to a copy of the rollout, to find the actions that are possible in its state.
 func (r asked) rolloutOffers(one *fleet.Rollout) []offer {
 	s := one.Status
 	candidates := []offer{
@@ -80,8 +79,7 @@ func objectOf(r *fleet.Rollout) v1alpha1.Rollout {
 	}
 }
 
-// rivalsOf returns the rollouts of the same module and channel. They share memory with the snapshot of the fleet and
-// must not be modified.
+// rivalsOf returns the rollouts of the same module and channel. They must not be modified.
 func rivalsOf(one *fleet.Rollout, all []fleet.Rollout) []v1alpha1.Rollout {
 	var rivals []v1alpha1.Rollout
 	for i := range all {
@@ -94,8 +92,6 @@ func rivalsOf(one *fleet.Rollout, all []fleet.Rollout) []v1alpha1.Rollout {
 	return rivals
 }
 
-// actOnRollout handles the buttons of a rollout's page. It responds with a confirmation page, and performs the action
-// when the user posts the confirmed form.
 func (p *pages) actOnRollout(w http.ResponseWriter, r asked) {
 	one := r.findRollout()
 	if one == nil {

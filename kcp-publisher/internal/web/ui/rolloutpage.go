@@ -17,10 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
-// maxRollouts is the maximum number of finished rollouts on a page.
 const maxRollouts = 50
 
-// rolloutView is the data of a rollout on a page.
 type rolloutView struct {
 	*fleet.Rollout
 	State string
@@ -35,18 +33,17 @@ type rolloutView struct {
 	Approvals []string
 }
 
-// waveView is the progress of a wave.
 type waveView struct {
 	v1alpha1.WaveStatus
 	State string
 	Bar   []segment
-	// SoakLeft is the remaining soak time. It is empty if the wave does not soak.
+	// SoakLeft is the remaining soak time, or empty.
 	SoakLeft string
 	// Approve is true if the wave waits for an approval.
 	Approve bool
 }
 
-// segment is one part of a bar. segments computes X and Width.
+// segment is one part of a bar. The function segments computes X and Width.
 type segment struct {
 	Tone, Name string
 	Count      int32
@@ -117,7 +114,6 @@ func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 	return v
 }
 
-// rolloutsPage is the data of the page with all rollouts.
 type rolloutsPage struct {
 	Active, Ended []rolloutView
 	More          int
@@ -151,7 +147,6 @@ func (p *pages) rollouts(w http.ResponseWriter, r asked) {
 	p.render(w, r, "rollouts", http.StatusOK, frame{Title: "Rollouts", Section: "rollouts", Live: true, Body: page})
 }
 
-// trains returns the PromotionPolicies that the viewer may see.
 func (p *pages) trains(ctx context.Context) ([]v1alpha1.PromotionPolicy, error) {
 	if p.Trains == nil {
 		return nil, nil
@@ -169,7 +164,6 @@ func (page *rolloutsPage) addTrains(policies []v1alpha1.PromotionPolicy, err err
 	slices.SortFunc(page.Trains, func(a, b train.View) int { return cmp.Compare(a.Policy, b.Policy) })
 }
 
-// rolloutPage is the data of a rollout's page.
 type rolloutPage struct {
 	rolloutView
 	Done, Error string

@@ -20,11 +20,10 @@ import (
 )
 
 const (
-	// maxSelected is the maximum number of runtimes that one confirmed form changes. The command line has no limit.
+	// maxSelected is the maximum number of runtimes that one confirmed form changes.
 	maxSelected = 500
-	// actedAtOnce is the number of Kymas that one form changes concurrently.
 	actedAtOnce = 8
-	// actTimeout is the timeout of one confirmed action. The action continues if the browser disconnects.
+	// The action continues if the browser disconnects.
 	actTimeout = 2 * time.Minute
 )
 
@@ -60,7 +59,7 @@ var runtimeActions = []runtimeAction{
 	},
 }
 
-// runtimeOffers returns the actions for a runtime with this health. A suspended runtime can only be resumed.
+// A suspended runtime can only be resumed.
 func runtimeOffers(health fleet.Health) []runtimeAction {
 	if health == fleet.Suspended {
 		return runtimeActions[2:]
@@ -72,7 +71,7 @@ func keyOf(r *fleet.Runtime) client.ObjectKey {
 	return client.ObjectKey{Namespace: r.Namespace, Name: r.Kyma}
 }
 
-// mayAct reports whether the viewer may change a Kyma, or all Kymas of the namespace if the key has no name.
+// An empty name in the key means all Kymas of the namespace.
 func (p *pages) mayAct(r asked, kyma client.ObjectKey) bool {
 	if r.viewer.MayAct == nil || r.viewer.Act == nil {
 		return false
@@ -84,7 +83,6 @@ func (p *pages) mayAct(r asked, kyma client.ObjectKey) bool {
 	return may && err == nil
 }
 
-// actOnRuntime handles the buttons of a runtime's page.
 func (p *pages) actOnRuntime(w http.ResponseWriter, r asked) {
 	id := r.PathValue("id")
 	at, known := r.fleet.byID[id]
@@ -97,7 +95,7 @@ func (p *pages) actOnRuntime(w http.ResponseWriter, r asked) {
 	p.act(w, r, keyOf(one), []*fleet.Runtime{one}, address, address)
 }
 
-// actOnSelection handles the buttons above the list of runtimes. The query in the address selects the runtimes.
+// The query in the address selects the runtimes.
 func (p *pages) actOnSelection(w http.ResponseWriter, r asked) {
 	q := parseQuery(r.URL.Query())
 	q.Group = ""
@@ -115,7 +113,7 @@ func (p *pages) actOnSelection(w http.ResponseWriter, r asked) {
 }
 
 // act responds with a confirmation page, and performs the action when the user posts the confirmed form. The viewer
-// must have the permission to patch the Kymas that the parameter right selects.
+// must have the permission to patch the Kymas in right.
 func (p *pages) act(
 	w http.ResponseWriter, r asked, right client.ObjectKey, selected []*fleet.Runtime, address, back string,
 ) {
@@ -184,16 +182,14 @@ func (p *pages) act(
 		)
 		return
 	}
-	to, _ := url.Parse(back) // always valid, because query.address or url.PathEscape created it
+	to, _ := url.Parse(back) // query.address or url.PathEscape created this address
 	values := to.Query()
 	values.Set("done", form.action)
 	to.RawQuery = values.Encode()
 	http.Redirect(w, r.Request, to.String(), http.StatusSeeOther)
 }
 
-// selectionOf returns a digest of the selected runtimes. A confirmed form contains the digest, so that the action fails
-// if the filter now selects other runtimes than those on the confirmation page. This can happen, because filters also
-// match texts that runtimes report.
+// A confirmed form contains this digest, so that the action fails if the filter now selects other runtimes.
 func selectionOf(selected []*fleet.Runtime) string {
 	keys := make([]string, len(selected))
 	for i, one := range selected {
@@ -220,7 +216,7 @@ type acted struct {
 
 type failure struct{ Runtime, Error string }
 
-// actOn applies an action to runtimes and returns the failures, sorted by runtime.
+// actOn returns the failures, sorted by runtime.
 func (p *pages) actOn(r asked, selected []*fleet.Runtime, action actions.Runtime) []failure {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actTimeout)
 	defer cancel()
@@ -241,7 +237,7 @@ func (p *pages) actOn(r asked, selected []*fleet.Runtime, action actions.Runtime
 			return nil
 		})
 	}
-	_ = group.Wait() // always nil, because the functions collect their errors in the variable failed
+	_ = group.Wait() // failed contains the errors
 	slices.SortFunc(failed, func(a, b failure) int { return strings.Compare(a.Runtime, b.Runtime) })
 	return failed
 }

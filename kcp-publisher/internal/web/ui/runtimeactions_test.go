@@ -23,7 +23,6 @@ func (s *served) post(t *testing.T, path, form string) (int, string, http.Header
 	return send(t, request)
 }
 
-// selectionIn returns the selection of a page's confirmation.
 func selectionIn(t *testing.T, s *served, path, action string) string {
 	t.Helper()
 	_, body, _ := s.post(t, path, "action="+action)
@@ -35,7 +34,7 @@ func selectionIn(t *testing.T, s *served, path, action string) string {
 	return selection
 }
 
-// confirm posts the confirmed form of an action. more contains further fields, each after an ampersand.
+// more contains further fields, each after an ampersand.
 func (s *served) confirm(t *testing.T, path, action, more string) (int, string, http.Header) {
 	t.Helper()
 	return s.post(t, path, "action="+action+"&confirmed=yes&selection="+selectionIn(t, s, path, action)+more)

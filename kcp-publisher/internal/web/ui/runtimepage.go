@@ -18,7 +18,6 @@ const (
 	maxLabels = 30
 )
 
-// runtimePage is the data of a runtime's page.
 type runtimePage struct {
 	*fleet.Runtime
 	Ready         int
@@ -26,7 +25,7 @@ type runtimePage struct {
 	PublishedInfo *v1beta2.PublishedBundle
 	ObservedInfo  *v1beta2.ObservedBundle
 	LastOperation *v1beta2.LastOperation
-	// Waits contains the modules that do not have the version of their channel yet, for example because of a rollout.
+	// Waits contains the modules that do not have the version of their channel yet.
 	Waits  []fleet.RuntimeModule
 	Events []event
 	// Origins contains the origins of the published bundle's modules. OriginsError is set if they cannot be read.
@@ -34,8 +33,7 @@ type runtimePage struct {
 	OriginsAsked bool
 	OriginsError string
 	EventsError  string
-	// Newest is the latest published bundle with its outcome, or nil. Earlier contains the earlier bundles, newest
-	// first.
+	// Newest is the latest published bundle, or nil. Earlier contains the earlier bundles, newest first.
 	Newest  *fleet.Bundle
 	Earlier []fleet.Bundle
 	// Offered contains the actions that the viewer may start.
@@ -88,8 +86,7 @@ func withdrawn(cause *fleet.Cause) bool {
 	return cause != nil && (cause.Situation == fleet.RolloutWithdrawn || cause.Situation == fleet.RolloutTookBack)
 }
 
-// history adds the runtime's bundles and Events to the page, from the control plane and the registry. It omits data
-// that cannot be read.
+// history adds the runtime's bundles and Events to the page. It omits data that cannot be read.
 func (p *pages) history(r asked, page *runtimePage) {
 	kyma, err := p.Source.kyma(r.Context(), page.Runtime)
 	if err != nil {
@@ -121,7 +118,6 @@ func (p *pages) history(r asked, page *runtimePage) {
 	}
 }
 
-// timeline sets Newest and Earlier from the runtime's latest bundles.
 func (page *runtimePage) timeline(bundles []fleet.Bundle) {
 	for i := range bundles {
 		b := &bundles[i]
@@ -133,13 +129,11 @@ func (page *runtimePage) timeline(bundles []fleet.Bundle) {
 	}
 }
 
-// InForceTold reports whether Earlier contains the bundle that the runtime has applied. The page then does not list
-// this bundle a second time.
+// InForceTold reports whether Earlier contains the bundle that the runtime has applied.
 func (page runtimePage) InForceTold() bool {
 	return slices.ContainsFunc(page.Earlier, func(b fleet.Bundle) bool { return b.Outcome == fleet.OutcomeInForce })
 }
 
-// viewEvents returns the latest events, newest first.
 func viewEvents(events []corev1.Event) []event {
 	all := make([]event, 0, len(events))
 	for i := range events {
@@ -162,7 +156,7 @@ func viewEvents(events []corev1.Event) []event {
 	return all[:min(len(all), maxEvents)]
 }
 
-// Bundle returns the signer, sequence and commit of the published bundle, or nil if the bundle was not verified.
+// Bundle returns the identity of the published bundle, or nil if the bundle was not verified.
 func (page runtimePage) Bundle() *bundle.BundleIdentity {
 	switch {
 	case len(page.Origins) > 0:
@@ -173,8 +167,7 @@ func (page runtimePage) Bundle() *bundle.BundleIdentity {
 	return nil
 }
 
-// PublishedTone returns the tone of the published bundle, which determines its color and icon. It is bad if the agent
-// refused the bundle, or if a module fails after the bundle was applied.
+// PublishedTone returns the tone of the published bundle, which determines its color and icon.
 func (page runtimePage) PublishedTone() string {
 	if page.Newest != nil {
 		if tone := bundleTone(*page.Newest); tone == "bad" || tone == "lost" {

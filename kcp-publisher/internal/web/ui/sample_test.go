@@ -23,7 +23,7 @@ const hostile = `</title></td><script>document.title="owned"</script><img src=x 
 
 const regionLabel = "topology.kubernetes.io/region"
 
-// sampleFleet returns a fleet of n runtimes. Unless well is true, a few of each hundred runtimes have problems.
+// Unless well is true, a few of each hundred runtimes have problems.
 func sampleFleet(n int, well bool) fleet.Fleet {
 	f := fleet.Fleet{Time: noon}
 	for i := range n {
@@ -201,7 +201,6 @@ func sampleRollouts(well bool) []fleet.Rollout {
 	return []fleet.Rollout{under, done}
 }
 
-// sampleKyma returns the Kyma of a runtime with a status.
 func sampleKyma(_ context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
 	versions := map[string]string{}
 	for _, m := range r.Modules {
@@ -231,7 +230,6 @@ func sampleKyma(_ context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
 	return kyma, nil
 }
 
-// Digests of a sample's bundles.
 const (
 	sampleInForce = "sha256:60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"
 	sampleRefused = "sha256:fd61a03af4f77d870fc21e05e7e80678095c92d808cfb3b5c279ee04c74aca13"
@@ -239,8 +237,7 @@ const (
 	sampleCommit  = "5d41402abc4b2a76b9719d911017c592aabbccdd"
 )
 
-// sampleHistory returns the recorded history of a runtime's bundles: the newest bundle, the applied bundle, a refused
-// bundle, and a bundle with hostile texts.
+// sampleHistory returns the newest bundle, the applied bundle, a refused bundle, and a bundle with hostile texts.
 func sampleHistory(r *v1beta2.RuntimeStatus) []v1beta2.BundleRecord {
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 	applied, before := ago(3*time.Hour), ago(50*time.Hour)
@@ -263,7 +260,6 @@ func sampleHistory(r *v1beta2.RuntimeStatus) []v1beta2.BundleRecord {
 	}
 }
 
-// sampleChain returns the chain of bundles in the registry: two bundles that verify against the root of trust.
 func sampleChain(_ context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error) {
 	p := kyma.Status.Runtime.Published
 	signed := func(sequence int64, of string, at time.Time) bundle.BundleIdentity {

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxChoices is the maximum number of values that a filter offers. Users can put other values into the address.
+// maxChoices is the maximum number of values in a filter. Users can put other values into the address.
 const maxChoices = 100
 
 // snapshot is a fleet with the data that its pages share. It is immutable.
@@ -21,13 +21,13 @@ type snapshot struct {
 	// labels contains the label keys by which runtimes can be grouped. columns contains all label keys.
 	labels, columns []string
 	causes          []causeGroup
-	// keys contains the key of each runtime's causeGroup. The key is empty for a runtime without a problem.
+	// keys contains the key of each runtime's causeGroup, or "" for a runtime without a problem.
 	keys []string
 	// worstFirst contains the indexes of all runtimes, the worst health first.
 	worstFirst []int
 }
 
-// causeGroup counts the runtimes that have the same health and the same most urgent problem.
+// causeGroup counts the runtimes with the same health and the same most urgent problem.
 type causeGroup struct {
 	Key       string
 	Health    fleet.Health
@@ -35,7 +35,7 @@ type causeGroup struct {
 	Message   string
 	Advice    string
 	Runtimes  int
-	// Example is the id of one of these runtimes.
+	// Example is the ID of one of these runtimes.
 	Example string
 }
 
@@ -77,8 +77,7 @@ func (s *snapshot) at(now time.Time) *snapshot {
 
 func firstChoices(all []string) []string { return all[:min(len(all), maxChoices)] }
 
-// sharedLabels returns the label keys by which a fleet can be grouped. At least two runtimes must have the key, and the
-// key must have fewer values than runtimes.
+// sharedLabels returns the label keys that at least two runtimes have, with fewer values than runtimes.
 func sharedLabels(keys map[string]int, runtimes []fleet.Runtime) []string {
 	values := map[string]map[string]bool{}
 	for i := range runtimes {
@@ -98,8 +97,7 @@ func sharedLabels(keys map[string]int, runtimes []fleet.Runtime) []string {
 	return firstChoices(shared)
 }
 
-// groupCauses groups the runtimes by their health and most urgent problem. It sorts the groups by health, worst first,
-// and then by the number of runtimes, largest first.
+// groupCauses sorts the groups by health, worst first, and then by the number of runtimes, largest first.
 func groupCauses(runtimes []fleet.Runtime, keys []string) []causeGroup {
 	groups := map[string]*causeGroup{}
 	for i := range runtimes {
@@ -125,12 +123,11 @@ func groupCauses(runtimes []fleet.Runtime, keys []string) []causeGroup {
 	return all
 }
 
-// causeKey returns the key of a runtime's causeGroup: its health and the situation of its most urgent problem.
+// causeKey returns the key of a runtime's causeGroup.
 func causeKey(r *fleet.Runtime) string {
 	return string(r.Health) + "-" + string(r.Cause.Situation)
 }
 
-// causeText returns the message of the causeGroup with a key.
 func (s *snapshot) causeText(key string) string {
 	for i := range s.causes {
 		if s.causes[i].Key == key {
@@ -140,7 +137,6 @@ func (s *snapshot) causeText(key string) string {
 	return "a problem that no runtime has anymore"
 }
 
-// healths contains all health values, the worst first.
 var healths = []fleet.Health{
 	fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Behind, fleet.Suspended, fleet.Deleting, fleet.Healthy,
 }

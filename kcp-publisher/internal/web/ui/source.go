@@ -19,16 +19,14 @@ import (
 )
 
 const (
-	// refreshAtMost is the minimum interval between two evaluations of a changing fleet. After a long evaluation, the
-	// pause is restShare times as long as the evaluation, so that evaluations use less than a tenth of the time.
+	// refreshAtMost is the minimum interval between two evaluations of a changing fleet. restShare limits the share of
+	// time that evaluations use.
 	refreshAtMost = time.Second
 	restShare     = 10
-	// refreshAtLeast is the interval between two evaluations of an unchanged fleet. Runtimes can become silent without
-	// a change of their Kymas.
+	// Runtimes can become silent without a change of their Kymas, so an unchanged fleet is evaluated at this interval.
 	refreshAtLeast = 15 * time.Second
 )
 
-// errNotReadYet is returned until the control plane has been read for the first time.
 var errNotReadYet = errors.New("the control plane is still being read")
 
 // Source provides the current fleet of one namespace. Run updates the fleet after each change. All other methods are
@@ -36,14 +34,13 @@ var errNotReadYet = errors.New("the control plane is still being read")
 type Source struct {
 	namespace string
 	cache     cache.Cache
-	// kyma returns the Kyma of a runtime, and kymas returns all Kymas of the fleet. They belong to the cache and must
-	// not be modified.
+	// kyma returns the Kyma of a runtime, and kymas returns all Kymas of the fleet. They must not be modified.
 	kyma   func(context.Context, *fleet.Runtime) (*v1beta2.Kyma, error)
 	kymas  func(context.Context) ([]v1beta2.Kyma, error)
 	assess func(fleet.Input) fleet.Fleet
 	now    func() time.Time
 
-	// dirty contains at most one signal, which means that the fleet has changed since the last evaluation.
+	// dirty contains a signal if the fleet has changed since the last evaluation.
 	dirty chan struct{}
 
 	// mu guards the following fields. next is closed and replaced together with current.
@@ -120,8 +117,7 @@ func (s *Source) mark() {
 	}
 }
 
-// rest waits for the duration quiet. It then waits for the next change of the fleet, but at most for refreshAtLeast. It
-// returns false if ctx has ended.
+// rest waits for the duration quiet and then for the next change of the fleet. It returns false if ctx has ended.
 func (s *Source) rest(ctx context.Context, quiet time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -137,7 +133,7 @@ func (s *Source) rest(ctx context.Context, quiet time.Duration) bool {
 	return true
 }
 
-// refresh evaluates the fleet in the cache. The objects belong to the cache and must not be modified.
+// The cached objects must not be modified.
 func (s *Source) refresh(ctx context.Context) error {
 	var kymas v1beta2.KymaList
 	var metas v1beta2.ModuleReleaseMetaList
@@ -152,7 +148,7 @@ func (s *Source) refresh(ctx context.Context) error {
 	return nil
 }
 
-// put sets the current fleet, and notifies the pages if it differs from the previous one.
+// put sets the current fleet, and notifies the pages if it changed.
 func (s *Source) put(f fleet.Fleet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,15 +165,14 @@ func (s *Source) put(f fleet.Fleet) {
 	s.next = make(chan struct{})
 }
 
-// First sets an incomplete fleet that the first page shows until all Kymas have been read. It contains only the names
-// of healthy runtimes. read returns the number of Kymas that have been read completely.
+// First sets an incomplete fleet until all Kymas have been read. It contains only the names of healthy runtimes. read
+// returns the number of Kymas that have been read.
 func (s *Source) First(f fleet.Fleet, read func() int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.first, s.read = newSnapshot(f, 0), read
 }
 
-// reading is the progress of reading a fleet.
 type reading struct{ Read, Total int }
 
 // unfinished returns the incomplete fleet and the progress while the Kymas are being read, and nil afterwards.
@@ -191,7 +186,6 @@ func (s *Source) unfinished() (*snapshot, *reading) {
 	return s.first, &reading{min(int(s.read()), total), total}
 }
 
-// same reports whether two fleets are equal apart from their time.
 func same(a, b fleet.Fleet) bool {
 	a.Time = b.Time
 	return reflect.DeepEqual(a, b)

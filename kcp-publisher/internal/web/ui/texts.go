@@ -21,7 +21,6 @@ import (
 // maxText is the maximum size of an untrusted text on a page in bytes.
 const maxText = 600
 
-// texts contains the functions that the templates call.
 var texts = template.FuncMap{
 	"text": text, "line": line, "prose": prose, "sentence": sentence, "number": number, "plural": plural,
 	"short": shortDigest,
@@ -36,7 +35,7 @@ func text(s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), maxTex
 // line returns untrusted text as one printable line, truncated to the given number of bytes.
 func line(most int, s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), most) }
 
-// part is a piece of a text. Code is true for text between backquotes.
+// Code is true for text between backquotes.
 type part struct {
 	Code bool
 	Text string
@@ -57,8 +56,7 @@ func prose(most int, s any) []part {
 	return parts
 }
 
-// sentence capitalizes the first letter of a text. It does not change a text whose first word has characters other than
-// lowercase letters, because the word can be a name.
+// sentence capitalizes the first letter of a text, unless the first word can be a name.
 func sentence(s string) string {
 	word, _, _ := strings.Cut(s, " ")
 	if strings.IndexFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) >= 0 || word == "" {
@@ -114,10 +112,9 @@ func shortDigest(d string) string {
 	return line(24, algorithm+":"+hex[:12])
 }
 
-// moment is a time in several formats: Full and Ago are displayed, and page.js updates the age from ISO.
+// Full and Ago are displayed, and page.js updates the age from ISO.
 type moment struct{ ISO, Full, Ago string }
 
-// when returns a time with its age, or nil for a zero time.
 func when(now time.Time, t any) *moment {
 	var at time.Time
 	switch v := t.(type) {
@@ -141,7 +138,7 @@ func when(now time.Time, t any) *moment {
 	return &moment{at.Format(time.RFC3339), stamp(at), since(now.Sub(at))}
 }
 
-// bundleTone returns the tone of a bundle, which determines its color and icon, from the bundle's outcome and state.
+// The tone determines the color and icon.
 func bundleTone(b fleet.Bundle) string {
 	switch {
 	case b.Outcome == fleet.OutcomeRefused || b.State == v1beta2.StateError:
@@ -154,7 +151,6 @@ func bundleTone(b fleet.Bundle) string {
 	return "idle"
 }
 
-// stamp formats a time in UTC.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 func since(d time.Duration) string {
@@ -179,7 +175,6 @@ func since(d time.Duration) string {
 	return s + " ago"
 }
 
-// words returns the display name of a health.
 func words(h fleet.Health) string {
 	if h == fleet.NeverReported {
 		return "Never reported"
@@ -187,7 +182,7 @@ func words(h fleet.Health) string {
 	return string(h)
 }
 
-// tone returns the tone of a health, which determines its color and icon.
+// The tone determines the color and icon.
 func tone(h fleet.Health) string {
 	switch h {
 	case fleet.Failing:
@@ -259,8 +254,7 @@ func dict(pairs ...any) map[string]any {
 	return m
 }
 
-// breakable splits a text, such as a label key, after each dot and slash. The templates allow a line break after each
-// part.
+// breakable splits a text, such as a label key, after each dot and slash, to allow line breaks.
 func breakable(text string) []string {
 	return slices.Collect(strings.FieldsFuncSeq(strings.NewReplacer(".", ".\x00", "/", "/\x00").Replace(text),
 		func(r rune) bool { return r == 0 }))

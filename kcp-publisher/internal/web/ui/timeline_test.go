@@ -33,7 +33,7 @@ func TestRuntimePageShowsItsLastBundles(t *testing.T) {
 	}
 	for runtime, want := range map[string]string{
 		"r-00007": `<li class="busy"><h3>`, // waiting
-		"r-00001": `<li class="bad"><h3>`,  // in force, with a module that crashes
+		"r-00001": `<li class="bad"><h3>`,  // applied, with a module that crashes
 		"r-00099": `<li class="good"><h3>`,
 	} {
 		_, body, _ := s.get(t, "/runtimes/"+runtime)

@@ -12,7 +12,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// sampleTrains returns a policy with a waiting version, an arrived version, and a hostile message.
 func sampleTrains(context.Context, string) ([]v1alpha1.PromotionPolicy, error) {
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 	policy := v1alpha1.PromotionPolicy{

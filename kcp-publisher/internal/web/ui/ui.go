@@ -1,14 +1,12 @@
-// Package ui serves the pages of a fleet's web UI. Its input is the fleet that fleet.Assess evaluated. Its output is
-// HTML. The first page shows the health of the fleet and its most urgent problems. The other pages show a runtime, the
-// rollouts with their waves, the versions of each module, and the images of the fleet.
+// Package ui serves the HTML pages of a fleet's web UI: the health of the fleet, runtimes, rollouts, module versions
+// and images.
 //
-// Viewers who may patch a Rollout can pause, resume, approve, abort, undo and retry it. Viewers who may patch Kymas can
-// reconcile, suspend and resume runtimes. Each action requires a confirmation on a separate page, uses the viewer's own
-// permissions, and is recorded as an Event. The package does not authenticate users. Its caller puts a Viewer into the
-// context of each request. The Viewer reports whether the user may see the fleet.
+// Viewers with permission can change Rollouts and Kymas. Each action requires a confirmation, uses the viewer's own
+// permissions, and is recorded as an Event. The package does not authenticate users: the caller puts a Viewer into the
+// context of each request.
 //
-// All text is untrusted, because runtimes report messages and owners choose labels. The pages limit the length of text,
-// and html/template escapes it. The browser is only allowed to load the embedded assets.
+// All text is untrusted, because runtimes report messages. The pages limit the length of text, and html/template
+// escapes it. The browser can only load the embedded assets.
 package ui
 
 import (
@@ -36,25 +34,22 @@ const (
 // Options are the data sources of the pages.
 type Options struct {
 	Source *Source
-	// Origins reads and verifies the published bundle of a runtime, and returns the origins of its modules. It is nil
-	// if no registry is configured.
+	// Origins returns the verified origins of the modules in a runtime's published bundle. It is nil without a
+	// registry.
 	Origins func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error)
-	// Chain reads and verifies the latest bundles of a runtime. It is nil if no registry is configured.
+	// Chain returns the verified latest bundles of a runtime. It is nil without a registry.
 	Chain func(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error)
-	// Contents returns the images of the module versions that runtimes run, from their verified bundles. It is nil if
-	// no registry is configured.
+	// Contents returns the images of the module versions that runtimes run. It is nil without a registry.
 	Contents func(ctx context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error)
-	// Events returns the Events of a Kyma, read with the permissions of the viewer in ctx. If it is nil, no Events are
-	// shown.
+	// Events returns the Events of a Kyma, read with the permissions of the viewer in ctx. Nil shows no Events.
 	Events func(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
-	// Trains returns the PromotionPolicies of a namespace, read with the permissions of the viewer in ctx. If it is
-	// nil, none are shown.
+	// Trains returns the PromotionPolicies of a namespace, read with the permissions of the viewer in ctx. Nil shows
+	// none.
 	Trains func(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, error)
 	Log    logr.Logger
 	Now    func() time.Time
 }
 
-// pages implements the handlers.
 type pages struct {
 	Options
 	// streams contains one element for each open event stream.
@@ -117,8 +112,7 @@ type asked struct {
 	reading *reading
 }
 
-// authorize returns a handler that calls serve if the request's viewer may see the fleet. Otherwise, it responds with
-// an error.
+// authorize calls serve if the request's viewer may see the fleet. Otherwise, it responds with an error.
 func (p *pages) authorize(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		viewer := viewerOf(r.Context())

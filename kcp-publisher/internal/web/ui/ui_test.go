@@ -22,7 +22,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// served is an HTTP server with the pages of a test's fleet.
 type served struct {
 	*httptest.Server
 	source  *Source
@@ -43,7 +42,7 @@ func (s *served) act(key client.ObjectKey, action actions.Runtime) (actions.Resu
 	return actions.Result{Effect: effect}, err
 }
 
-// serve serves the pages of a fleet for a viewer. If viewer is nil, the viewer has all rights.
+// A nil viewer has all rights.
 func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 	t.Helper()
 	s := &served{
@@ -106,7 +105,7 @@ func sampleEvents(_ context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
 	}, nil
 }
 
-// actOnRollout changes the rollout in the fleet, as the publisher does after a change of the rollout's spec.
+// actOnRollout changes the rollout in the fleet like the publisher.
 func (s *served) actOnRollout(key client.ObjectKey, action actions.Rollout) (actions.Result, error) {
 	current, _, _ := s.source.snapshot()
 	f := current.Fleet

@@ -8,23 +8,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// Viewer is the user of a request, with the permissions that the API server grants. The server of the pages puts a
-// Viewer into the context of each request; a request without a Viewer is refused. All functions must be safe for
-// concurrent use and should cache results, because pages call them often.
+// Viewer is the user of a request, with the permissions that the API server grants. All functions must be safe for
+// concurrent use and should cache results.
 type Viewer struct {
-	// Name is the user's name at the API server. The pages show it if it is not empty.
+	// Name is the user's name at the API server, or empty.
 	Name string
-	// SignOut is the path of the POST request that signs out. It is empty if the viewer has no session.
+	// SignOut is the path of the POST request that signs out, or empty without a session.
 	SignOut string
 	// MaySee reports whether the viewer may list Kymas, Rollouts and ModuleReleaseMetas of the namespace. If it returns
 	// an error, the viewer sees nothing.
 	MaySee func(ctx context.Context, namespace string) (bool, error)
-	// MaySteer reports whether the viewer may patch the Rollout. If it is nil, the viewer may not change Rollouts.
+	// MaySteer reports whether the viewer may patch the Rollout. Nil allows no changes of Rollouts.
 	MaySteer func(ctx context.Context, rollout client.ObjectKey) (bool, error)
 	// ActOnRollout applies an action to the Rollout with the viewer's own permissions. Callers check MaySteer first.
 	ActOnRollout func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result, error)
-	// MayAct reports whether the viewer may patch the Kyma, or all Kymas of the namespace if the key has no name. If it
-	// is nil, the viewer may not change Kymas.
+	// MayAct reports whether the viewer may patch the Kyma, or all Kymas of the namespace if the key has no name. Nil
+	// allows no changes of Kymas.
 	MayAct func(ctx context.Context, kyma client.ObjectKey) (bool, error)
 	// Act applies an action to the Kyma with the viewer's own permissions. Callers check MayAct first.
 	Act func(ctx context.Context, kyma client.ObjectKey, action actions.Runtime) (actions.Result, error)
@@ -37,7 +36,6 @@ func WithViewer(ctx context.Context, v *Viewer) context.Context {
 	return context.WithValue(ctx, viewerKey{}, v)
 }
 
-// viewerOf returns the viewer of a request, or nil.
 func viewerOf(ctx context.Context) *Viewer {
 	v, _ := ctx.Value(viewerKey{}).(*Viewer)
 	return v
