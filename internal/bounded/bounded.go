@@ -17,7 +17,7 @@ type Buffer struct {
 	overflowed bool
 }
 
-// Write stores data up to the limit.
+// Write stores data until MaxBytes is reached and discards the rest.
 func (b *Buffer) Write(p []byte) (int, error) {
 	room := max(b.MaxBytes-b.kept.Len(), 0)
 	b.kept.Write(p[:min(len(p), room)])

@@ -1,11 +1,9 @@
-// Package checks computes the results of a module's checks. Its functions are pure: they compute the state of each
-// check from its definition, its measurements and the time. A state is small enough for a report.
+// Package checks computes the state of a module's checks from their definitions, measurements and the time. Its
+// functions are pure. Package probe takes the measurements.
 //
-// The verdict of a measurement is success, failure or unknown. SuccessThreshold successes in a row make a check Passed,
-// and FailureThreshold failures in a row make it Failed permanently. In all other cases, a check is Inconclusive. An
-// unknown measurement resets the count, so missing data alone does not pass or fail a check.
-//
-// Package probe takes the measurements.
+// A measurement is a success, a failure or unknown. A check passes after SuccessThreshold successes in a row, and
+// fails permanently after FailureThreshold failures in a row. Otherwise, its result is Inconclusive. An unknown
+// measurement resets the count, so missing data alone never passes or fails a check.
 package checks
 
 import (
@@ -32,7 +30,7 @@ const (
 // Verdict is the outcome of one measurement.
 type Verdict string
 
-// Verdicts. Unknown is the verdict after a timeout, missing data, a wrong type, or an error of the endpoint.
+// Verdicts. Unknown means that the value could not be measured, for example after a timeout.
 const (
 	Success Verdict = "success"
 	Failure Verdict = "failure"
@@ -42,25 +40,25 @@ const (
 // Measurement is the result of measuring a check once.
 type Measurement struct {
 	Verdict Verdict
-	// Value is the measured value, or "" if there is none.
+	// Value is the measured value. Empty if the check has no value or it could not be measured.
 	Value string
-	// Message explains a failure or an unknown measurement.
+	// Message explains a failure or an unknown verdict.
 	Message string
 }
 
 // State is the state of one check of a module in one version.
 type State struct {
 	Name string `json:"name"`
-	// Of is a hash of the check's definition. Query is a hash of the definition's Service, path and PromQL query,
-	// without the bounds. It is empty for other checks.
+	// Of is a hash of the check's definition. Query is a hash of the Service, path and PromQL query. It is empty for
+	// checks without a PromQL query.
 	Of    string `json:"of"`
 	Query string `json:"query,omitempty"`
 	// Result is empty before the first measurement.
 	Result v1beta2.CheckResult `json:"result,omitempty"`
-	// Row is the number of consecutive measurements with the same verdict, up to the threshold: positive for successes,
-	// negative for failures, and 0 after an unknown measurement.
+	// Row is the number of consecutive measurements with the same verdict: positive for successes, negative for
+	// failures, and 0 after an unknown measurement.
 	Row int32 `json:"row,omitempty"`
-	// Passes, Failures and Unknowns are the total numbers of measurements with each verdict.
+	// Total numbers of measurements with each verdict.
 	Passes   int32  `json:"passes,omitempty"`
 	Failures int32  `json:"failures,omitempty"`
 	Unknowns int32  `json:"unknowns,omitempty"`
@@ -71,11 +69,11 @@ type State struct {
 	Measured time.Time `json:"measured,omitzero"`
 }
 
-// Record contains the states of all checks of one module version. The agent stores it, so the states survive restarts.
+// Record contains the states of all checks of one module version. The agent stores it to survive restarts.
 type Record struct {
 	Module  string `json:"module"`
 	Version string `json:"version"`
-	// Ready is the time when the module became ready in the version, or zero if it is not ready yet.
+	// Ready is the time when the module version became ready. Zero if it is not ready yet.
 	Ready  time.Time `json:"ready,omitzero"`
 	States []State   `json:"states,omitempty"`
 }
@@ -83,7 +81,7 @@ type Record struct {
 // Definition is a check of a module with all defaults applied.
 type Definition struct {
 	fleet.Check
-	// Problem is the reason why the check cannot be measured, or "".
+	// Problem is the reason why the check cannot be measured. Empty if it can be measured.
 	Problem string
 
 	// of and query identify the check and its query in States.
@@ -126,9 +124,10 @@ func more(count int32) int32 {
 	return count + 1
 }
 
-// Due returns the time of the next measurement. It returns false if the check failed or cannot be measured, or if
-// checkFor has passed since the module became ready. For an Inconclusive check, bundle.MaxCheckFor replaces checkFor,
-// because the rollout waits for the result.
+// Due returns the time of the next measurement. It returns false if the check needs no further measurement.
+//
+// Measurements end after checkFor, counted from ready. An Inconclusive check is measured for up to
+// bundle.MaxCheckFor, because the rollout waits for its result.
 func Due(d Definition, s State, ready time.Time, checkFor time.Duration) (time.Time, bool) {
 	if ready.IsZero() || d.Problem != "" || s.Result == v1beta2.CheckFailed {
 		return time.Time{}, false
@@ -144,16 +143,16 @@ func Due(d Definition, s State, ready time.Time, checkFor time.Duration) (time.T
 	return due, !due.After(ready.Add(checkFor))
 }
 
-// step returns the granularity to which Due rounds measurement times: a sixth of the interval in whole seconds, between
-// 1 and 10 seconds. Rounding makes checks of many modules run at the same time, so the agent wakes up less often and
-// checks of the same objects share a read.
+// step returns the unit to which Due rounds measurement times: a sixth of the interval, between 1 and 10 seconds.
+// Rounding makes the checks of many modules run at the same time, so the agent wakes up less often.
 func step(interval time.Duration) time.Duration {
 	return max(min(interval/6, 10*time.Second).Truncate(time.Second), time.Second)
 }
 
-// Define returns the checks of a Manifest with all defaults applied. shipped contains the checks in the module's
-// content. If a check sets none of cel, http, promql and job, Define uses the check in shipped with the same name.
-// problem is the reason why the shipped checks cannot be read, or "".
+// Define returns the checks of a Manifest with all defaults applied. If a check has no measurement method (cel, http,
+// promql or job), Define uses the check with the same name in shipped, the checks in the module's content.
+//
+// problem is the reason why the shipped checks cannot be read. It is empty if they can be read.
 func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 	definitions := make([]Definition, 0, len(manifest))
 	for _, c := range manifest {
@@ -180,9 +179,11 @@ func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 	return definitions
 }
 
-// Continue returns a state for each definition. If the definition did not change, it returns the previous state.
-// Otherwise, the check starts again, and Before remains if the query did not change. A check with a Problem keeps its
-// previous state; it is Inconclusive unless it already Failed.
+// Continue returns a state for each definition. If a definition did not change, its check keeps the previous state.
+// Otherwise, the check starts again.
+//
+// Before is kept if the query did not change. A check with a Problem keeps its state and is Inconclusive, except
+// after it Failed.
 func Continue(definitions []Definition, previous []State) []State {
 	states := make([]State, 0, len(definitions))
 	for _, d := range definitions {
@@ -219,7 +220,7 @@ func queryOf(c fleet.Check) string {
 	return identify(fleet.PromQLCheck{Service: c.PromQL.Service, Path: c.PromQL.Path, Query: c.PromQL.Query})
 }
 
-// Reported converts the states of checks to the form in a report, sorted by name. Checks without a measurement are
+// Reported returns the states of checks as they appear in a report, sorted by name. Checks without a measurement are
 // Inconclusive.
 func Reported(states []State) []bundle.ReportedCheck {
 	if len(states) == 0 {
@@ -239,8 +240,7 @@ func Reported(states []State) []bundle.ReportedCheck {
 	return reported
 }
 
-// Lasting returns the names and results of checks, without counts, values and messages. The agent sends a new report
-// only if these names or results change.
+// Lasting returns only the names and results of checks. The agent sends a new report if they change.
 func Lasting(reported []bundle.ReportedCheck) []bundle.ReportedCheck {
 	lasting := slices.Clone(reported)
 	for i := range lasting {

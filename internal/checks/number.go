@@ -11,8 +11,8 @@ import (
 // FormatNumber formats a number with six significant digits, as in the field Value of a Measurement.
 func FormatNumber(value float64) string { return strconv.FormatFloat(value, 'g', 6, 64) }
 
-// CompareNumber compares the value of a query with the bounds of its check. before is the value before the upgrade, or
-// "" if it is unknown.
+// CompareNumber compares the value of a query with the bounds of its check. before is the value before the upgrade.
+// It is empty if that value is unknown.
 func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measurement {
 	m := Measurement{Verdict: Success, Value: FormatNumber(value)}
 	if rounded, err := strconv.ParseFloat(m.Value, 64); err == nil {

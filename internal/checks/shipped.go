@@ -11,11 +11,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// MaxShippedBytes is the maximum size of bundle.ContentChecks, the part of a module's content that contains its checks.
+// MaxShippedBytes is the maximum size of the file with checks in a module's content (bundle.ContentChecks).
 const MaxShippedBytes = 256 << 10
 
-// Shipped decodes the checks in a module's content. data is the content named bundle.ContentChecks: one YAML document
-// with the list "checks".
+// Shipped decodes the file with checks in a module's content (bundle.ContentChecks): one YAML document with the list
+// "checks".
 func Shipped(data []byte) ([]fleet.Check, error) {
 	if len(data) > MaxShippedBytes {
 		return nil, fmt.Errorf("content %s has %d bytes, must be at most %d", bundle.ContentChecks, len(data),

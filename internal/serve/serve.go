@@ -1,6 +1,6 @@
-// Package serve creates the HTTP servers of kcp-publisher and skr-agent. Unauthenticated clients can send many slow or
-// endless requests over many connections. The servers therefore limit the time and memory of each request, and the
-// connections and memory of all requests together.
+// Package serve creates the HTTP servers of kcp-publisher and skr-agent. The servers limit the time and memory of
+// each request, and the connections and memory of all requests together, because unauthenticated clients can send
+// many slow requests.
 package serve
 
 import (
@@ -18,10 +18,9 @@ import (
 
 // Limits contains the limits of a server. All limits are required.
 type Limits struct {
-	// Connections is the maximum number of open connections. Further connections wait until a connection is closed.
+	// Connections is the maximum number of open connections. Further connections wait.
 	Connections int
-	// HeaderBytes limits the header of a request, BodyBytes its body, and AllBodiesBytes the bodies of all current
-	// requests.
+	// Maximum sizes of a request's header, of its body, and of the bodies of all current requests.
 	HeaderBytes               int
 	BodyBytes, AllBodiesBytes int64
 	// Read limits the time to receive a request, and Write the time to send a response.
@@ -39,14 +38,14 @@ var Small = Limits{
 const (
 	// headerTimeout limits the time for the TLS handshake and for reading the header of a request.
 	headerTimeout = 3 * time.Second
-	// idleTimeout exceeds the idle timeout of Go's HTTP client, so that the client closes an idle connection first. If
-	// the server closed it, a request could already be on its way.
+	// idleTimeout exceeds the idle timeout of Go's HTTP client. The client then closes an idle connection first, so
+	// no request is lost.
 	idleTimeout = 2 * time.Minute
 	// shutdownTimeout is the time for active requests to complete when the program ends.
 	shutdownTimeout = 5 * time.Second
 )
 
-// New returns a server that enforces the limits, except the number of connections, which Listen enforces.
+// New returns a server that enforces the limits. Listen limits the number of connections.
 func New(handler http.Handler, limits Limits) *http.Server {
 	server := &http.Server{
 		Handler: limitBodies(handler, limits), MaxHeaderBytes: limits.HeaderBytes,
@@ -57,7 +56,7 @@ func New(handler http.Handler, limits Limits) *http.Server {
 	return server
 }
 
-// Listen listens on an address and limits the number of connections. With a TLS configuration, it listens for HTTPS.
+// Listen listens on an address and limits the number of connections. If config is not nil, clients must use TLS.
 func Listen(ctx context.Context, address string, config *tls.Config, limits Limits) (net.Listener, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -72,7 +71,7 @@ func Listen(ctx context.Context, address string, config *tls.Config, limits Limi
 	return tls.NewListener(listener, config), nil
 }
 
-// Add adds a server to a manager. The manager runs it in every replica and starts it before its caches.
+// Add adds a server to a manager. The manager runs the server in every replica and starts it before its caches.
 func Add(mgr manager.Manager, name, address string, config *tls.Config, handler http.Handler, limits Limits) error {
 	listener, err := Listen(context.Background(), address, config, limits)
 	if err != nil {
@@ -84,8 +83,8 @@ func Add(mgr manager.Manager, name, address string, config *tls.Config, handler 
 	})
 }
 
-// limitBodies refuses a body larger than BodyBytes. A request waits while its body and the bodies of all current
-// requests exceed AllBodiesBytes. For a body of unknown length, it reserves BodyBytes.
+// limitBodies refuses large bodies. A request waits while all current bodies together exceed AllBodiesBytes. A body
+// of unknown length counts as BodyBytes.
 func limitBodies(next http.Handler, limits Limits) http.Handler {
 	all := semaphore.NewWeighted(limits.AllBodiesBytes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

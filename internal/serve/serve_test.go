@@ -18,7 +18,7 @@ var tight = Limits{
 	Write: 10 * time.Second,
 }
 
-// started is a server with a handler that reads the request body. It counts concurrent connections.
+// started is a server that reads request bodies and counts concurrent connections.
 type started struct {
 	address       string
 	open, most    atomic.Int64
@@ -59,7 +59,7 @@ func start(t *testing.T, limits Limits) *started {
 	return s
 }
 
-// counted counts open connections. It decrements the number before a connection is closed, because the server could
+// counted counts open connections. It decrements the count before it closes a connection, because the server can
 // accept the next connection immediately afterwards.
 type counted struct {
 	net.Listener
@@ -86,8 +86,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// send opens a connection, sends the parts, and returns the status line of the response, or "" if no response is
-// received.
+// send sends the parts over a new connection and returns the status line of the response, or "" without a response.
 func (s *started) send(t *testing.T, parts ...string) string {
 	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
 	if err != nil {
@@ -134,7 +133,6 @@ func TestServerEnforcesItsLimits(t *testing.T) {
 	}
 }
 
-// Many slow clients must not exceed the limits of connections and bodies. Other clients can have to wait.
 func TestSlowClientsCannotExceedLimits(t *testing.T) {
 	s := start(t, tight)
 	var group sync.WaitGroup
@@ -159,7 +157,6 @@ func TestSlowClientsCannotExceedLimits(t *testing.T) {
 	}
 }
 
-// Idle connections would block other clients, so a server with OneRequest must close them.
 func TestServerWithOneRequestLimitClosesConnections(t *testing.T) {
 	for name, limits := range map[string]Limits{"limits Small": Small,
 		"without OneRequest": {Connections: 1, HeaderBytes: 1 << 10, BodyBytes: 1, AllBodiesBytes: 1,

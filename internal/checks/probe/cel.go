@@ -12,27 +12,25 @@ import (
 )
 
 const (
-	// maxCost limits the cost of evaluating an expression. Kubernetes has the same limit for an expression in a CRD's
-	// schema.
+	// maxCost limits the cost of one expression. Kubernetes has the same limit for expressions in CRD schemas.
 	maxCost = 1_000_000
 	// interruptEvery is the number of loop iterations after which the timeout is checked.
 	interruptEvery = 100
 )
 
-// Variables of expressions.
+// Variables of CEL expressions.
 const (
 	varObjects = "objects"
 	varBody    = "body"
 )
 
-// newEnv returns the environment of expressions: CEL's standard library and optional fields. The cost of every function
-// counts toward maxCost.
+// newEnv returns the CEL environment: the standard library and optional fields.
 func newEnv() (*cel.Env, error) {
 	return cel.NewEnv(cel.Variable(varObjects, cel.ListType(cel.DynType)), cel.Variable(varBody, cel.DynType),
 		cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true), cel.DefaultUTCTimeZone(true))
 }
 
-// evaluate returns the result of an expression. A result that is not a boolean is an error.
+// evaluate runs a CEL expression. It returns an error if the result is not a boolean.
 func (p *Prober) evaluate(ctx context.Context, expression string, variables map[string]any) (bool, error) {
 	program, err := p.program(expression)
 	if err != nil {
@@ -49,7 +47,6 @@ func (p *Prober) evaluate(ctx context.Context, expression string, variables map[
 	return is, nil
 }
 
-// program returns the compiled expression from the cache, or compiles it.
 func (p *Prober) program(expression string) (cel.Program, error) {
 	p.mu.Lock()
 	known := p.programs[expression]

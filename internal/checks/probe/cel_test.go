@@ -100,7 +100,6 @@ func TestExpressionsAreEvaluatedOverObjects(t *testing.T) {
 	require.Equal(t, checks.Success, m.Verdict, "an expression that does not use objects")
 }
 
-// bomb returns nested loops over ten numbers.
 func bomb(depth int) string {
 	if depth == 0 {
 		return "true"
@@ -108,7 +107,7 @@ func bomb(depth int) string {
 	return fmt.Sprintf("[0,1,2,3,4,5,6,7,8,9].all(v%d, %s)", depth, bomb(depth-1))
 }
 
-// growing returns an expression whose value is a text of 2^depth letters.
+// growing returns an expression whose value is a string of 2^depth letters.
 func growing(depth int) string {
 	text := `"a"`
 	for i := range depth {

@@ -25,18 +25,16 @@ import (
 // maxSlices limits the number of EndpointSlices that are read for a Service.
 const maxSlices = 20
 
-// addresses is a cache entry with the endpoints of a Service port, as HOST:PORT. until is the time when the entry
-// expires.
+// addresses is a cache entry with the endpoints of a Service port, as HOST:PORT. It expires at until.
 type addresses struct {
 	all   []string
 	until time.Time
 }
 
-// contextKey is the context key for the list of addresses that newTransport can connect to.
 type contextKey struct{}
 
-// newTransport returns a transport that ignores the URL's host and connects to the first reachable address in the
-// request's context. It keeps few idle connections, because servers usually close them before the next measurement.
+// newTransport returns a transport that ignores the URL's host. It connects to the first reachable address in the
+// request's context.
 func newTransport(dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -68,7 +66,7 @@ func newTransport(dial func(context.Context, string, string) (net.Conn, error)) 
 	}
 }
 
-// client returns a client for requests to a Service. It does not follow redirects.
+// client returns an HTTP client that does not follow redirects.
 func (p *Prober) client() *http.Client {
 	return &http.Client{
 		Transport:     transport{p.transport, maxBodyBytes},
@@ -85,7 +83,8 @@ func origin(s fleet.ServiceReference) string {
 	return scheme + "://" + net.JoinHostPort(s.Name+"."+s.Namespace+".svc", strconv.Itoa(int(s.Port)))
 }
 
-// reaching returns a context with the addresses of a Service, to which the transport connects. It caches the addresses.
+// reaching returns a context for requests to a Service. The context contains the Service's addresses, which are
+// cached.
 func (p *Prober) reaching(ctx context.Context, s fleet.ServiceReference) (context.Context, error) {
 	name := origin(s)
 	p.mu.Lock()
@@ -107,7 +106,7 @@ func (p *Prober) reaching(ctx context.Context, s fleet.ServiceReference) (contex
 	return context.WithValue(ctx, contextKey{}, known.all), nil
 }
 
-// unreachable removes a Service's addresses from the cache, so the next measurement reads them from the API server.
+// unreachable removes a Service's addresses from the cache.
 func (p *Prober) unreachable(s fleet.ServiceReference) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,8 +154,8 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 	return all, nil
 }
 
-// apiServers returns all endpoints and the cluster IPs of the API server's Service, or nothing if the account cannot
-// read them. Prober.refuse checks the API server's address from the kubeconfig separately.
+// apiServers returns all endpoints and cluster IPs of the API server's Service. It returns nil if the account cannot
+// read them.
 func (p *Prober) apiServers(ctx context.Context) []netip.AddrPort {
 	var hosts []string
 	var ports []int32
@@ -191,15 +190,14 @@ func (p *Prober) apiServers(ctx context.Context) []netip.AddrPort {
 	return all
 }
 
-// plain normalizes an address, so that two forms of the same IP address are equal.
+// plain normalizes an IP address for comparisons.
 func plain(at netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(store.Plain(at.Addr()), at.Port())
 }
 
-// apiServerService is the name of the API server's Service in namespace default.
 const apiServerService = "kubernetes"
 
-// maxEndpoints limits the number of endpoints that a request tries to connect to.
+// maxEndpoints limits how many endpoints of a Service one request tries.
 const maxEndpoints = 3
 
 func endpointsOf(found []discoveryv1.EndpointSlice, portName string) []string {

@@ -26,7 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// server is the API server for all tests of the package, or nil if no kube-apiserver is installed.
+// server is the API server for all tests of the package. It is nil if kube-apiserver is not installed.
 var server *lender.Server
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,6 @@ func withServer(run func() int) (code int, err error) {
 	return run(), nil
 }
 
-// world is a namespace for one test, with a client and a Prober.
 type world struct {
 	*testing.T
 	client.Client
@@ -77,7 +76,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	return &world{t, c, p, namespace.Name}
 }
 
-// serve starts an HTTP server and returns a Service with its address.
+// serve starts an HTTP server and creates a Service with its address.
 func (w *world) serve(handler http.HandlerFunc) fleet.ServiceReference {
 	w.Helper()
 	endpoint := httptest.NewUnstartedServer(handler)
@@ -108,7 +107,6 @@ func ownAddress(t *testing.T) string {
 	return ""
 }
 
-// service creates a Service with one endpoint.
 func (w *world) service(address string, port int32) fleet.ServiceReference {
 	w.Helper()
 	name := "app-" + strconv.FormatInt(time.Now().UnixNano(), 36)
@@ -136,7 +134,6 @@ func (w *world) service(address string, port int32) fleet.ServiceReference {
 	return fleet.ServiceReference{Namespace: w.namespace, Name: name, Port: 80}
 }
 
-// measure measures a check once, by default with a timeout of 2 seconds.
 func (w *world) measure(c fleet.Check) checks.Measurement {
 	w.Helper()
 	if c.Timeout.Duration == 0 {

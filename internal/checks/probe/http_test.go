@@ -182,8 +182,8 @@ func TestAllAddressesOfTheAPIServerAreRefused(t *testing.T) {
 	}
 }
 
-// raw returns a Service whose address is already in the cache. The API server of this version refuses some of the
-// tested addresses in an EndpointSlice, but other versions did not.
+// raw returns a Service whose address is already cached. Current API servers refuse some of the tested addresses in
+// an EndpointSlice.
 func (w *world) raw(address string, port int32) fleet.ServiceReference {
 	service := fleet.ServiceReference{Namespace: w.namespace, Name: "raw", Port: 80}
 	w.mu.Lock()

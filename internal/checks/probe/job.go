@@ -29,21 +29,21 @@ import (
 
 const (
 	jobPrefix = "kyma-check-"
-	// LabelCheck is the label of a check's Job and Pods with the name of the check. Job and Pods have no other labels
-	// of the agent, so it does not treat them as objects of a module.
+	// LabelCheck is the label with the name of the check on its Job and Pods. They have no other labels of the agent,
+	// because they are not objects of a module.
 	LabelCheck = v1beta2.Group + "/check"
 	// jobLifetime is the time after which Kubernetes deletes a Job that the agent could not delete.
 	jobLifetime = 5 * time.Minute
-	// jobReadInterval is the time between two reads of a running Job. jobCleanup limits the time for deleting the Job.
+	// jobReadInterval is the time between two reads of a running Job. jobCleanup limits the time to delete the Job.
 	jobReadInterval = time.Second
 	jobCleanup      = 10 * time.Second
 	// maxJobPods limits the completions, parallelism and backoff limit of a Job.
 	maxJobPods = 10
-	// maxLogBytes and logLines limit the bytes and lines that the agent reads from the log of a failed Pod.
+	// Limits for the log of a failed Pod.
 	maxLogBytes, logLines = 4 << 10, 5
 )
 
-// job creates the Job of a check, waits until the Job has ended, and deletes it.
+// job runs the Job of a check: it creates the Job, waits until the Job has ended, and deletes it.
 func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) (m checks.Measurement, err error) {
 	job, err := newJob(subject, d)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) 
 	}
 }
 
-// newJob returns the Job of a check. It sets the Job's deadline, lifetime and limits, regardless of the template.
+// newJob returns the Job of a check. The Job's deadline, lifetime and limits do not depend on the template.
 func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 	if subject.Namespaces != nil && !slices.Contains(subject.Namespaces, d.Job.Namespace) {
 		return nil, fmt.Errorf("job.namespace: the module has no objects in namespace %s", d.Job.Namespace)
@@ -130,7 +130,7 @@ func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 	}, nil
 }
 
-// createJob creates the Job. If the Job of an interrupted measurement still exists, createJob replaces it.
+// createJob creates the Job of a check. It first deletes the Job of an interrupted measurement.
 func (p *Prober) createJob(ctx context.Context, job *batchv1.Job) error {
 	fresh := job.DeepCopy()
 	err := p.cluster.Create(ctx, job)
@@ -165,7 +165,7 @@ func (p *Prober) deleteJob(ctx context.Context, job *batchv1.Job) error {
 		client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &found.UID}))
 }
 
-// jobCondition returns the condition that reports the end of a Job, or nil while the Job is running.
+// jobCondition returns the condition that ended a Job, or nil while the Job is running.
 func jobCondition(job *batchv1.Job) *batchv1.JobCondition {
 	for i, c := range job.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
@@ -175,8 +175,7 @@ func jobCondition(job *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
-// lastLog returns the last log lines of the Job's newest Pod. If it cannot read the log, it returns reason, the message
-// of the Job's condition.
+// lastLog returns the last lines in the log of the Job's newest Pod. If the log cannot be read, it returns reason.
 func (p *Prober) lastLog(ctx context.Context, job *batchv1.Job, reason string) string {
 	var pods corev1.PodList
 	selector := client.MatchingLabels{batchv1.JobNameLabel: job.Name}

@@ -31,7 +31,7 @@ func jobCheck(namespace, template string) fleet.Check {
 	}
 }
 
-// finish sets the conditions of the check's Job, because no Job controller runs in this test. The channel returns the
+// finish sets the conditions of the check's Job, because these tests have no Job controller. The channel returns the
 // Job.
 func (w *world) finish(conditions ...batchv1.JobCondition) chan batchv1.Job {
 	finished := make(chan batchv1.Job, 1)
@@ -154,8 +154,7 @@ func TestJobOfInterruptedMeasurementIsReplaced(t *testing.T) {
 		"the other client's Job was deleted")
 }
 
-// TestReplacedJobIsNotEvidence replaces the Job of a check with a completed one, as a user with permission for Jobs in
-// the module's namespace could.
+// A user with permission for Jobs in the module's namespace could replace the check's Job with a completed one.
 func TestReplacedJobIsNotEvidence(t *testing.T) {
 	w := newWorld(t)
 	ctx, replaced := t.Context(), make(chan error, 1)

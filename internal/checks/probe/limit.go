@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/bounded"
 )
 
-// budget limits the bytes of all responses to the requests with one context.
+// budget limits the total size of all responses to requests with the same context.
 type budget struct{ left atomic.Int64 }
 
 type budgetKey struct{}
@@ -22,7 +22,7 @@ func withBudget(ctx context.Context, maxBytes int64) (context.Context, *budget) 
 	return context.WithValue(ctx, budgetKey{}, b), b
 }
 
-// transport limits the size of response bodies to maxBytes, and to the budget of the request's context.
+// transport limits the size of each response body to maxBytes, and of all bodies to the context's budget.
 type transport struct {
 	next     http.RoundTripper
 	maxBytes int64
@@ -44,7 +44,6 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// counted subtracts the bytes that are read from a budget.
 type counted struct {
 	io.ReadCloser
 	budget *budget

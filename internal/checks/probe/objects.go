@@ -16,43 +16,40 @@ import (
 )
 
 const (
-	// maxObjects limits the number of objects in the CEL variable "objects". pageObjects limits the number of objects
-	// in one response of the API server.
+	// maxObjects limits the number of objects in the CEL variable "objects". pageObjects limits the objects in one
+	// response of the API server.
 	maxObjects, pageObjects = 500, 100
-	// maxReadBytes limits the size of all objects in the variable, because decoded objects need about six times as much
-	// memory.
+	// maxReadBytes limits the size of these objects in JSON. Decoded objects need about six times as much memory.
 	maxReadBytes = 8 << 20
-	// A read's result is cached for sharedFor. maxShared limits the number of cached results, and maxSharedBytes limits
-	// the size of each.
+	// Limits of the cache: the lifetime, number and size of its entries.
 	sharedFor, maxShared, maxSharedBytes = time.Second, 8, 1 << 20
 )
 
-// selection selects the objects that a check reads.
 type selection struct {
 	version         schema.GroupVersion
 	kind, namespace string
 	selector        string
 }
 
-// reads caches reads of objects for a short time. Checks of several modules often select the same objects, such as the
-// Deployments of one namespace, and can share one read. It is safe for concurrent use.
+// reads caches objects for a short time, because checks of several modules often read the same objects. It is safe
+// for concurrent use.
 type reads struct {
 	mu   sync.Mutex // guards kept
 	kept map[selection]*read
 }
 
-// read is the result of reading objects. The fields objects and err are set once done is closed.
+// read is a cached read. The fields objects and err are set once done is closed.
 type read struct {
 	done    chan struct{}
 	objects []any
 	err     error
 }
 
-// fetcher reads the objects of a selection, and returns the size of the responses in bytes.
 type fetcher func(context.Context) (objects []any, bytes int64, err error)
 
-// get returns the objects of a selection from the cache, or calls fetch. Callers must not change the objects. If
-// another caller's fetch failed, get calls its own fetch, because the cause can be the other caller's timeout.
+// get returns the selected objects from the cache, or calls fetch. Callers must not change the objects.
+//
+// If the fetch of another caller failed, for example after that caller's timeout, get calls its own fetch.
 func (r *reads) get(ctx context.Context, s selection, fetch fetcher) ([]any, error) {
 	r.mu.Lock()
 	known := r.kept[s]
@@ -84,7 +81,6 @@ func (r *reads) get(ctx context.Context, s selection, fetch fetcher) ([]any, err
 	return known.objects, nil
 }
 
-// forget removes a read from the cache.
 func (r *reads) forget(s selection) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +110,6 @@ func (p *Prober) objects(ctx context.Context, c fleet.CELCheck) ([]any, error) {
 	})
 }
 
-// list reads objects page by page.
 func (p *Prober) list(ctx context.Context, s selection, selector labels.Selector) ([]any, error) {
 	objects := []any{}
 	options := client.ListOptions{Namespace: s.namespace, Limit: pageObjects, LabelSelector: selector}

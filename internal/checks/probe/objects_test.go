@@ -107,7 +107,6 @@ func TestSharedReadObservesTheCallersTimeout(t *testing.T) {
 	})
 }
 
-// TestObjectsOfACheckHaveALimit reads ConfigMaps that need several responses.
 func TestObjectsOfACheckHaveALimit(t *testing.T) {
 	w := newWorld(t)
 	large := strings.Repeat("x", 900<<10)

@@ -1,8 +1,7 @@
 // Package probe measures the checks of modules in a runtime. A Prober takes a check and returns a checks.Measurement.
 //
-// Module teams and operators of the control plane define the expressions, queries and Jobs, but the responses come from
-// arbitrary workloads in the runtime. The package therefore limits the time, size and cost of each measurement, and the
-// length of its message. It reads the addresses of Services from the API server, so it does not need cluster DNS. It
+// The responses come from arbitrary workloads in the runtime. The package therefore limits the time, size and cost of
+// each measurement. It reads the addresses of Services from the API server, so it does not need cluster DNS. It
 // follows no redirects and sends no credentials to Services.
 //
 // A Prober accesses the API server with the permissions of one account. Its only writes create and delete the Jobs of
@@ -34,32 +33,29 @@ import (
 
 // Limits of one measurement.
 const (
-	maxBodyBytes = 1 << 20
-	// maxResponseBytes limits the size of a response from the API server.
+	maxBodyBytes     = 1 << 20
 	maxResponseBytes = 16 << 20
-	// addressLifetime is the time for which the addresses of a Service are cached.
-	addressLifetime = time.Minute
-	// maxKept limits the number of cached CEL programs and the number of cached Services. A bundle usually has fewer
-	// checks.
+	addressLifetime  = time.Minute
+	// maxKept limits the number of cached CEL programs and of cached Services.
 	maxKept = 1_000
 )
 
 // Options configure a Prober.
 type Options struct {
-	// Config is the client configuration for the runtime's API server, with the account's credentials.
+	// Config contains the address of the runtime's API server and the account's credentials.
 	Config *rest.Config
 	// Mapper maps kinds to REST resources. If nil, New creates a mapper.
 	Mapper meta.RESTMapper
-	// Guard returns an error for a Job that a module must not create. If nil, all Jobs are allowed.
+	// Guard returns an error for a Job that the module is not allowed to create. If nil, all Jobs are allowed.
 	Guard func(*unstructured.Unstructured) error
-	// Mask replaces secrets in a text before the text is truncated. If nil, texts are not changed.
+	// Mask replaces secrets in a text. If nil, texts are not changed.
 	Mask func(string) string
 }
 
 // Subject is the module whose check is measured.
 type Subject struct {
 	Module, Version string
-	// Namespaces lists the allowed namespaces of the module's Jobs. If nil, all namespaces are allowed.
+	// Namespaces are the namespaces in which the module can create Jobs. If nil, all namespaces are allowed.
 	Namespaces []string
 }
 
@@ -78,7 +74,7 @@ type Prober struct {
 	addresses map[string]addresses
 }
 
-// New returns a Prober. It does not connect to the API server until the first measurement.
+// New returns a Prober. It sends no request to the API server.
 func New(options Options) (*Prober, error) {
 	config := rest.CopyConfig(options.Config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next, maxResponseBytes} })
@@ -107,7 +103,8 @@ func New(options Options) (*Prober, error) {
 	return p, nil
 }
 
-// apiServerOf returns the IP address and port of the API server in config, or nil if config contains a host name.
+// apiServerOf returns the IP address and port of the API server in config. It returns nil if config contains a host
+// name.
 func apiServerOf(config *rest.Config) []netip.AddrPort {
 	address, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -124,8 +121,8 @@ func apiServerOf(config *rest.Config) []netip.AddrPort {
 	return []netip.AddrPort{plain(netip.AddrPortFrom(at, port))}
 }
 
-// refuse returns an error for an address of the API server. Checks must not use the agent's network access to the API
-// server.
+// refuse returns an error for an address of the API server. Checks must not reach the API server over the agent's
+// network.
 func (p *Prober) refuse(address netip.AddrPort) error {
 	for _, known := range p.apiServer {
 		if known == address {
@@ -162,7 +159,7 @@ func (p *Prober) Measure(ctx context.Context, subject Subject, d checks.Definiti
 	return m
 }
 
-// masked returns a text as one printable line without secrets.
+// masked returns a text without secrets as one printable line.
 func (p *Prober) masked(text string) string {
 	if p.options.Mask != nil {
 		text = p.options.Mask(text)
@@ -170,8 +167,8 @@ func (p *Prober) masked(text string) string {
 	return bundle.PrintableLine(text)
 }
 
-// Before measures the current value of a check's PromQL query, for the comparison after an upgrade. It returns "" for
-// other checks and if the query fails.
+// Before measures a check's PromQL query before an upgrade, for comparison. It returns "" for other checks and if the
+// query fails.
 func (p *Prober) Before(ctx context.Context, d checks.Definition) string {
 	if d.PromQL == nil || d.Problem != "" {
 		return ""

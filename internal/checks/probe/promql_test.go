@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// answers serves a response with this data in the format of Prometheus.
+// answers returns a handler that serves data in Prometheus' response format.
 func answers(data string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -21,7 +21,7 @@ func answers(data string) http.HandlerFunc {
 	}
 }
 
-// millionSeries serves a million series, like a query without an aggregation.
+// millionSeries serves a million time series, as for a query without aggregation.
 func millionSeries(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriter(w)
@@ -121,7 +121,7 @@ func TestQueryResultMustBeOneNumber(t *testing.T) {
 	}
 }
 
-// answersQuery returns 0.1 for the expected query at the expected path.
+// answersQuery returns 0.1 for the expected query.
 func answersQuery(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/select/api/v1/query" || r.FormValue("query") != "sum(rate(errors[5m]))" {
 		http.NotFound(w, r)
