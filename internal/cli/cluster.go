@@ -8,17 +8,15 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster contains the flags for a connection to an API server. They have the same meaning as in kubectl. The
-// kubeconfig comes from --kubeconfig, $KUBECONFIG (which can list several files) or ~/.kube/config. A Pod without a
-// kubeconfig uses its ServiceAccount.
+// Cluster contains the connection flags for an API server, as in kubectl. The kubeconfig comes from --kubeconfig,
+// $KUBECONFIG or ~/.kube/config. In a Pod without a kubeconfig, the ServiceAccount is used.
 type Cluster struct {
 	name       string
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
 }
 
-// connectionFlag is the annotation of the flags that select an API server. The help lists these flags in a separate
-// section.
+// connectionFlag is the annotation of flags that select an API server. The help lists them in a separate section.
 const connectionFlag = "kyma-pull.dev/connection"
 
 // Client-side rate limits of interactive commands, as in kubectl.
@@ -27,8 +25,8 @@ const (
 	queriesAtOnce    = 300
 )
 
-// AddFlags adds the connection flags, but not --namespace. The help calls the cluster by its name, such as
-// "the runtime".
+// AddFlags adds the connection flags, except --namespace. name is the cluster's name in the help, such as "the
+// runtime".
 func (c *Cluster) AddFlags(flags *pflag.FlagSet, name string) {
 	c.name = name
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -60,7 +58,7 @@ func (c *Cluster) AddFlags(flags *pflag.FlagSet, name string) {
 	c.add(flags, own)
 }
 
-// AddTimeoutFlag adds the flag --request-timeout, for commands without watches.
+// AddTimeoutFlag adds --request-timeout, for commands that do not watch objects.
 func (c *Cluster) AddTimeoutFlag(flags *pflag.FlagSet) {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.StringVar(&c.overrides.Timeout, clientcmd.FlagTimeout, "0",
@@ -88,7 +86,7 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// loader returns a loader of the kubeconfig, with the values of the flags as overrides.
+// loader returns a loader of the kubeconfig. Connection flags override its values.
 func (c *Cluster) loader() clientcmd.ClientConfig {
 	loading := clientcmd.NewDefaultClientConfigLoadingRules()
 	loading.ExplicitPath = c.kubeconfig

@@ -11,12 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// apiServerPath matches the path of a request to an API server. It allows a prefix before /api, because a proxy can add
-// one.
+// apiServerPath matches the path of a request to an API server. A proxy can add a prefix before /api.
 var apiServerPath = regexp.MustCompile(`/api(/v1|s|)(/|$)`)
 
-// clusterHint returns advice for errors of an API server that does not respond, rejects the user, or belongs to another
-// cluster.
+// clusterHint returns advice for connection and authorization errors of an API server. It returns "" for other
+// errors.
 func clusterHint(err error) string {
 	if server := unreachable(err); server != "" {
 		return "no API server responds at " + server +
@@ -40,7 +39,7 @@ func clusterHint(err error) string {
 	return "`kubectl api-resources` lists the kinds that the API server serves"
 }
 
-// unreachable returns the address of the API server if the error is a failed connection, and an empty string otherwise.
+// unreachable returns the address of the API server if the connection failed, or "" for other errors.
 func unreachable(err error) string {
 	var request *url.Error
 	if !errors.As(err, &request) || !errors.As(err, new(*net.OpError)) {
@@ -53,8 +52,8 @@ func unreachable(err error) string {
 	return to.Scheme + "://" + to.Host
 }
 
-// notServed returns the API group from an error about a kind that the API server does not serve. missing is false for
-// other errors.
+// notServed reports whether an error means that the API server does not serve a kind. It also returns the kind's API
+// group.
 func notServed(err error) (group string, missing bool) {
 	var kind *meta.NoKindMatchError
 	if errors.As(err, &kind) {

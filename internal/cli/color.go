@@ -23,7 +23,7 @@ const (
 
 const noColor = "\x1b[0m"
 
-// ownColors matches the only escape sequences that are not escaped in a command's output if colors are enabled.
+// ownColors matches the program's own color sequences. They are not escaped in a command's output.
 var ownColors = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33)m`)
 
 // Palette adds terminal colors to words. The zero value does not add colors.
@@ -43,7 +43,7 @@ func (p Palette) Paint(color Color, word string) string {
 	return string(color) + word + noColor
 }
 
-// colored reports whether to color the output, based on --color, the environment and whether the output is a terminal.
+// colored reports whether to color the output. mode is the value of --color.
 func colored(mode string, terminal bool, env func(string) string) (bool, error) {
 	switch mode {
 	case "always":
@@ -56,10 +56,10 @@ func colored(mode string, terminal bool, env func(string) string) (bool, error) 
 	return false, Usage(fmt.Errorf("--color %q: must be auto, always or never", mode))
 }
 
-// unknownWidth is the assumed width if the output is not a terminal.
+// unknownWidth is the assumed width of an output that is not a terminal.
 const unknownWidth = 80
 
-// Width returns the number of columns of the terminal to which out writes, or unknownWidth if out is not a terminal.
+// Width returns the number of columns of the terminal, or 80 if out is not a terminal.
 func Width(out io.Writer) int {
 	if file, ok := Raw(out).(interface{ Fd() uintptr }); ok {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {

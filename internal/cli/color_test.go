@@ -35,7 +35,6 @@ func TestOutputToTerminalsIsColored(t *testing.T) {
 	}
 }
 
-// The command prints a colored word and text from a runtime that contains control sequences.
 func TestColorSequencesFromRuntimesAreNotPrinted(t *testing.T) {
 	for mode, want := range map[string]string{"always": "\x1b[31mFailing\x1b[0m: ", "never": "Failing: ",
 		"auto": "Failing: "} {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// CompleteConnections adds shell completion of contexts, clusters, users and namespaces to all commands that connect to
-// an API server. Candidates come from the kubeconfig. Namespaces come from the API server that the other flags select.
+// CompleteConnections adds shell completion of connection flags to all commands. Contexts, clusters and users come
+// from the kubeconfig. Namespaces come from the API server.
 func CompleteConnections(root *cobra.Command) {
 	for flag, names := range map[string]func(context.Context, *Cluster) ([]string, error){
 		"context": contexts, "cluster": clusters, "user": users, "namespace": namespaces,
@@ -21,7 +21,7 @@ func CompleteConnections(root *cobra.Command) {
 		if root.Flag(flag) == nil || root.Flag("kubeconfig") == nil {
 			continue
 		}
-		// An error means that the command already has a completion for the flag.
+		// Registration fails if the command already has a completion for the flag.
 		_ = root.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, _ string) ([]string,
 			cobra.ShellCompDirective) {
 			return listed(cmd.Context(), nil, func(ctx context.Context, _ []string) ([]string,
@@ -62,7 +62,7 @@ func users(_ context.Context, c *Cluster) ([]string, error) {
 	return slices.Sorted(maps.Keys(config.AuthInfos)), err
 }
 
-// namespaces lists the names of all namespaces. It uses the REST client of the discovery package to avoid another
+// namespaces lists the names of all namespaces. It uses the discovery client's REST client to avoid another
 // dependency.
 func namespaces(ctx context.Context, c *Cluster) ([]string, error) {
 	config, err := c.Config()

@@ -11,19 +11,18 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// completionTimeout limits the time for listing candidates.
+// completionTimeout limits the time to list completion candidates.
 const completionTimeout = 3 * time.Second
 
-// plainName matches names without shell syntax. Completion must not offer other names, because bash expands candidates
-// and would execute a name such as $(reboot).
+// plainName matches names without shell syntax. Other names are never candidates, because bash would execute a name
+// such as $(reboot).
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+@-]*$`)
 
-// Names lists the completion candidates for an argument or a flag. args contains the preceding arguments. The flags
-// before the cursor are already parsed.
+// Names lists the completion candidates for an argument or a flag. args contains the preceding arguments.
 type Names func(ctx context.Context, args []string) ([]string, error)
 
-// Complete adds shell completion to a command's arguments. The first function lists candidates for the first argument,
-// and so on. If a function fails, no candidates are offered.
+// Complete adds shell completion to a command's arguments. The first function lists candidates for the first
+// argument, and so on. A function that fails adds no candidates.
 func Complete(cmd *cobra.Command, arguments ...Names) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(arguments) {
@@ -64,7 +63,7 @@ func listed(ctx context.Context, args []string, names Names) ([]string, cobra.Sh
 	return shown, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeFixed adds shell completion to flags with a fixed set of values.
+// completeFixed adds shell completion to flags with fixed values.
 func completeFixed(cmd *cobra.Command) {
 	fixed := map[string][]string{
 		"color": {"auto", "always", "never"}, "log-level": {"trace", "debug", "info", "error"},
@@ -90,8 +89,8 @@ func completeFixed(cmd *cobra.Command) {
 	}
 }
 
-// asPlugin changes the program name in the help to "kubectl NAME" if the name of the executable is kubectl-NAME.
-// program is the path of the executable.
+// asPlugin changes the program name in the help to "kubectl NAME" if program, the path of the executable, ends in
+// kubectl-NAME.
 func asPlugin(root *cobra.Command, program string) {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	plugin, is := strings.CutPrefix(name, "kubectl-")

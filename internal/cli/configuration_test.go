@@ -13,7 +13,7 @@ import (
 
 const (
 	checkout   = "../.."
-	configPage = "reference/configuration.md" // in docs
+	configPage = "reference/configuration.md" // below docs
 )
 
 func configurationPage(t *testing.T) string {
@@ -46,7 +46,6 @@ func TestConfigurationPageListsAllAliases(t *testing.T) {
 	}
 }
 
-// An environment variable that the page does not list would be a hidden setting.
 func TestConfigurationPageListsAllVariables(t *testing.T) {
 	names := map[string]bool{}
 	read := regexp.MustCompile(`\b(?:Getenv|LookupEnv|env)\(([^)]*)\)`)

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Exit codes of kcp-publisher and skr-agent. They are part of the public interface.
+// Exit codes of kcp-publisher and skr-agent, which scripts can rely on.
 const (
 	ExitDone    = 0
 	ExitFailed  = 1
@@ -22,20 +22,20 @@ const (
 	ExitRefused = 3
 )
 
-// usageError is the error for an invalid command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// Usage marks an error as a usage error. For such errors, Execute returns ExitUsage and prints how to show the help.
+// Usage marks an error as a usage error. Execute then returns ExitUsage and points to --help.
 func Usage(err error) error { return usageError{err} }
 
 // IsUsage reports whether an error is a usage error.
 func IsUsage(err error) bool { return errors.As(err, new(usageError)) }
 
-// Execute runs a program's command line and returns its exit code. The first SIGINT or SIGTERM cancels the context of
-// the command. Execute escapes control characters in the output. It returns ExitRefused if the error is a
-// *refusal.Error or if refused returns true for it. refused can be nil.
+// Execute runs a program's command line and returns its exit code. SIGINT and SIGTERM cancel the context of the
+// command. Control characters in the output are escaped.
+//
+// It returns ExitRefused for a *refusal.Error, and if refused returns true. refused can be nil.
 func Execute(root *cobra.Command, refused func(error) bool, args []string, out, errOut io.Writer) int {
 	shown, stderr := &printed{out: out}, &printed{out: errOut}
 	defer shown.flush()

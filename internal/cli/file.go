@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 )
 
-// WriteFile replaces a file atomically: it writes a temporary file, syncs it to disk and renames it. It follows
-// symbolic links. It writes directly to a path that is not a regular file, such as /dev/stdout. It preserves the mode
-// of an existing file and applies the umask to a new file.
+// WriteFile replaces a file atomically. It follows symbolic links and preserves the mode of an existing file.
+//
+// It writes directly to a path that is not a regular file, such as /dev/stdout.
 func WriteFile(path string, data []byte) error {
 	const usual = 0o644
 	info, err := os.Stat(path) // unlike Lstat, follows symbolic links
@@ -47,8 +47,7 @@ func WriteFile(path string, data []byte) error {
 	return nil
 }
 
-// createTemporary creates a temporary file in the folder of path. It does not use os.CreateTemp, which ignores the
-// umask.
+// createTemporary creates a temporary file next to path. Unlike os.CreateTemp, it respects the umask.
 func createTemporary(path string, mode fs.FileMode) (*os.File, error) {
 	name := fmt.Sprintf(".%s-%.10s", filepath.Base(path), rand.Text())
 	return os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)

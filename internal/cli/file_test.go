@@ -39,7 +39,7 @@ func TestWriteFileReplacesAtomically(t *testing.T) {
 	}
 }
 
-// A new file has the mode of the umask, and an existing file keeps its mode. A read-only file is not changed.
+// A new file gets its mode from the umask, and an existing file keeps its mode. A read-only file is not changed.
 func TestWriteFileKeepsMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	dir := t.TempDir()

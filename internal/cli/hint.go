@@ -12,11 +12,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// hint returns advice for common errors of registries, API servers and disks, and an empty string for other errors.
+// hint returns advice for common errors, or "" for other errors.
 func hint(err error) string {
 	if errors.Is(err, syscall.ENOSPC) && !aboutFile(err) {
-		// If the disk is full, Go's file functions return ENOSPC with a path. If the inotify limit is reached, file
-		// watchers return ENOSPC without a path.
+		// Both a full disk and the inotify limit cause ENOSPC. Only the error for a full disk contains a path.
 		return "programs on this machine watch too many files: raise the limit with `sysctl " +
 			"fs.inotify.max_user_watches`, or stop some of these programs"
 	}
@@ -41,13 +40,12 @@ func hint(err error) string {
 	return ""
 }
 
-// aboutFile reports whether an error comes from a file operation, which adds a path or the name of a system call.
+// aboutFile reports whether an error comes from a file operation.
 func aboutFile(err error) bool {
 	return errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError)) ||
 		errors.As(err, new(*os.SyscallError))
 }
 
-// diskFull returns advice for a full disk. Commands write files atomically, so users can run them again.
 func diskFull(err error) string {
 	where := "the disk"
 	var at *fs.PathError

@@ -10,17 +10,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// suggestionDistance is the maximum edit distance between a typed name and a suggestion.
 const suggestionDistance = 2
 
-// unknownCommand is the error for an unknown subcommand.
+// unknownCommand returns the error for an unknown subcommand.
 func unknownCommand(group *cobra.Command, word string) error {
 	group.SuggestionsMinimumDistance = suggestionDistance
 	return Usage(fmt.Errorf("unknown command %q%s", word, meant(group.SuggestionsFor(word), "")))
 }
 
-// refuseUnknownTopics makes cobra's completion and help commands fail for unknown words. By default, these commands
-// print help and exit with code 0, so a shell would load the help as a completion script.
+// refuseUnknownTopics makes the completion and help commands fail for unknown words. By default, cobra prints help
+// and returns exit code 0, so a shell would load the help as a completion script.
 func refuseUnknownTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -45,7 +44,7 @@ func refuseUnknownTopics(root *cobra.Command) {
 	}
 }
 
-// Required is a required flag. Given is true if the flag is set.
+// Required is a required flag. Given reports whether the user set the flag.
 type Required struct {
 	Flag  string
 	Given bool
@@ -69,8 +68,8 @@ func RequireFlags(flags ...Required) error {
 	return Usage(fmt.Errorf("%s and %s are required", strings.Join(missing[:last], ", "), missing[last]))
 }
 
-// flagError improves pflag's error for flags that it cannot parse. If the user mistyped a subcommand, its flags are
-// also unknown, so the error is about the subcommand.
+// flagError improves pflag's error for unknown flags. If the subcommand is mistyped, the error names the subcommand
+// instead of its flags.
 func flagError(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 		return unknownCommand(cmd, words[0])
@@ -88,7 +87,6 @@ func flagError(cmd *cobra.Command, err error) error {
 	return Usage(err)
 }
 
-// similarFlags returns the flags of a command whose names are similar to name.
 func similarFlags(cmd *cobra.Command, name string) []string {
 	distance := min(suggestionDistance, len(name)/2) // a distance of 2 would match most names of three letters
 	names := &cobra.Command{SuggestionsMinimumDistance: distance}
@@ -100,8 +98,8 @@ func similarFlags(cmd *cobra.Command, name string) []string {
 	return names.SuggestionsFor(name)
 }
 
-// DidYouMean returns ": did you mean X or Y?" with the known names that are similar to an unknown name, or an empty
-// string.
+// DidYouMean returns ": did you mean X or Y?" with the names in of that are similar to name, or "" if no name is
+// similar.
 func DidYouMean(name string, of []string) string {
 	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
 	for _, one := range of {
@@ -117,11 +115,9 @@ func meant(names []string, prefix string) string {
 	return ": did you mean " + prefix + strings.Join(names, " or "+prefix) + "?"
 }
 
-// maxMeant limits the number of suggestions.
 const maxMeant = 3
 
-// Meant returns ": did you mean X or Y?" with at most three similar known names, or an empty string if no name is
-// similar.
+// Meant is like DidYouMean, but returns at most three names.
 func Meant(typed string, known []string) string {
 	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
 	for _, name := range known {

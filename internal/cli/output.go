@@ -8,11 +8,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// outputFormats is the annotation of flag -o with the list of its values, for shell completion.
+// outputFormats is the annotation of flag -o that lists its values for shell completion.
 const outputFormats = "kyma-pull.dev/formats"
 
-// OutputFlag adds flag -o with the values table, json and yaml, and with the additional values more. Print does not
-// support the additional values.
+// OutputFlag adds flag -o with the values table, json, yaml and more. Print does not support the values in more.
 func OutputFlag(flags *pflag.FlagSet, into *string, more ...string) {
 	formats := append([]string{"table", "json", "yaml"}, more...)
 	last := len(formats) - 1
@@ -20,7 +19,7 @@ func OutputFlag(flags *pflag.FlagSet, into *string, more ...string) {
 	flags.Lookup("output").Annotations = map[string][]string{outputFormats: formats}
 }
 
-// Print writes data as JSON or YAML, or calls table, depending on the value of flag -o.
+// Print writes data in the format of flag -o. For the format table, it calls table.
 func Print(out io.Writer, format string, data any, table func(io.Writer)) error {
 	switch format {
 	case "table":

@@ -17,18 +17,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// printed is a writer for the output of a command. It escapes control characters, because text from registries, charts
-// and runtimes could contain terminal escape sequences.
+// printed is a writer that escapes control characters. Text from registries, charts and runtimes could contain
+// terminal escape sequences.
 type printed struct {
 	out io.Writer
-	// rest contains the bytes of an incomplete UTF-8 character at the end of the last write.
+	// rest contains an incomplete UTF-8 character at the end of the last write.
 	rest []byte
-	// colors is true if the program's own color sequences must not be escaped.
+	// If colors is set, the program's own color sequences are not escaped.
 	colors bool
 }
 
-// Raw returns the underlying writer of a command's output, without escaping. Callers use it for progress bars and for
-// data that other programs parse.
+// Raw returns the writer below out that does not escape control characters, for progress bars and machine-readable
+// data.
 func Raw(out io.Writer) io.Writer {
 	if p, ok := out.(*printed); ok {
 		return p.out
@@ -54,7 +54,7 @@ func (p *printed) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// printable escapes control characters in a text, except the program's own color sequences if colors are enabled.
+// printable escapes control characters. If colors are enabled, it keeps the program's own color sequences.
 func (p *printed) printable(text string) string {
 	if !p.colors {
 		return bundle.Printable(text)
@@ -73,7 +73,7 @@ func (p *printed) printable(text string) string {
 	return out.String()
 }
 
-// flush writes the remaining bytes of an incomplete character.
+// flush writes an incomplete character at the end of the output.
 func (p *printed) flush() {
 	_, _ = io.WriteString(p.out, bundle.Printable(string(p.rest))) // the program exits, so the error does not matter
 	p.rest = nil
@@ -91,7 +91,7 @@ func writeJSON(out io.Writer, data any) error {
 	return err
 }
 
-// inJSON and inYAML return the escape sequence of a character above U+FFFF in a double-quoted string.
+// Both functions return the escape sequence of a character above U+FFFF in a double-quoted string.
 func inJSON(r rune) string {
 	high, low := utf16.EncodeRune(r)
 	return fmt.Sprintf(`\u%04x\u%04x`, high, low)
@@ -99,7 +99,7 @@ func inJSON(r rune) string {
 
 func inYAML(r rune) string { return fmt.Sprintf(`\U%08x`, r) }
 
-// escaped replaces unprintable characters with the escape sequences of double-quoted strings in JSON or YAML.
+// escaped replaces unprintable characters with escape sequences for double-quoted strings.
 func escaped(text []byte, wide func(rune) string) []byte {
 	if !hidden(string(text)) {
 		return text
@@ -124,8 +124,7 @@ func hidden(text string) bool {
 	return slices.ContainsFunc([]rune(text), func(r rune) bool { return !shown(r) })
 }
 
-// writeYAML writes data as YAML. It writes strings with unprintable characters in double quotes, so the characters can
-// be escaped.
+// writeYAML writes data as YAML with escaped control characters.
 func writeYAML(out io.Writer, data any) error {
 	encoded, err := json.Marshal(data)
 	if err != nil {

@@ -14,11 +14,11 @@ func IsTerminal(out io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// fewSteps is the number of steps from which a progress bar is shown.
+// fewSteps is the minimum number of steps for a progress bar.
 const fewSteps = 20
 
-// Steps shows a progress bar if out is a terminal and total is at least fewSteps. Callers call advance after each step;
-// it is safe for concurrent use.
+// Steps shows a progress bar if out is a terminal and total is at least 20. Callers call advance after each step; it
+// is safe for concurrent use.
 func Steps(out io.Writer, what string, total int) (advance func()) {
 	if total < fewSteps || !IsTerminal(out) {
 		return func() {}
@@ -28,7 +28,7 @@ func Steps(out io.Writer, what string, total int) (advance func()) {
 	return func() { _ = bar.Add(1) } // a drawing error must not stop the work
 }
 
-// Bytes shows a progress bar for a transfer if out is a terminal. total is the number of bytes, or -1 if it is unknown.
+// Bytes shows a progress bar for a transfer if out is a terminal. total is the size in bytes, or -1 if it is unknown.
 func Bytes(out io.Writer, what string, total int64) (advance func(int64), done func()) {
 	if !IsTerminal(out) {
 		return func(int64) {}, func() {}

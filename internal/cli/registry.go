@@ -12,19 +12,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// TransferTimeout is the timeout of a request that transfers an image layer, including the body. It is sufficient for a
-// large layer over a slow connection.
+// TransferTimeout is the timeout for transferring one image layer, including slow connections.
 const TransferTimeout = 2 * time.Hour
 
 // Registry contains the flags for access to registries.
 type Registry struct {
 	Config, CA string
 	PlainHTTP  bool
-	// BlobHosts are the hosts that registries can redirect to.
+	// BlobHosts are the hosts to which registries can redirect requests.
 	BlobHosts []string
 }
 
-// AddFlags adds all flags.
+// AddFlags adds all flags for access to registries.
 func (r *Registry) AddFlags(flags *pflag.FlagSet) {
 	r.AddConfigFlag(flags, "docker config.json with the credentials for registries")
 	r.AddTLSFlags(flags)
@@ -50,8 +49,8 @@ func (r *Registry) AddCAFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&r.CA, "registry-ca", "", "additional CA certificates (PEM file) for registries")
 }
 
-// Access returns the settings for access to registries, with the content of the files that the flags name. base
-// contains the settings that have no flag.
+// Access returns the settings from the flags and the content of the files that they name. base contains settings
+// without a flag.
 func (r *Registry) Access(base store.Access) (store.Access, error) {
 	access := base
 	access.PlainHTTP = base.PlainHTTP || r.PlainHTTP
@@ -66,13 +65,12 @@ func (r *Registry) Access(base store.Access) (store.Access, error) {
 		return access, Usage(err)
 	}
 	if r.Config != "" || r.CA != "" {
-		// The files can come from Secrets and ConfigMaps, whose content can change while the program is running.
+		// The files can come from Secrets and ConfigMaps that change while the program is running.
 		access.Renew = func() (store.Access, error) { return r.read(base) }
 	}
 	return access, nil
 }
 
-// read returns access with the content of the files that the flags name.
 func (r *Registry) read(access store.Access) (store.Access, error) {
 	for _, file := range []struct {
 		flag, path string
@@ -90,7 +88,7 @@ func (r *Registry) read(access store.Access) (store.Access, error) {
 	return access, nil
 }
 
-// Registries returns registry clients with the settings from the flags. base contains the settings that have no flag.
+// Registries returns registry clients with the settings from the flags. base contains settings without a flag.
 func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 	access, err := r.Access(base)
 	if err != nil {
@@ -99,8 +97,8 @@ func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 	return store.NewRegistries(access)
 }
 
-// Open returns the store at location, and clients for other registries. It sends no requests. Errors contain flag, the
-// name of the flag with the location. base contains the settings that have no flag.
+// Open returns the store at location, and clients for other registries. It sends no requests. Errors name flag, the
+// flag that contains the location. base contains settings without a flag.
 func (r *Registry) Open(flag, location string, base store.Access) (store.Store, *store.Registries, error) {
 	registries, err := r.Registries(base)
 	if err != nil {
@@ -113,7 +111,7 @@ func (r *Registry) Open(flag, location string, base store.Access) (store.Store, 
 	return opened, registries, nil
 }
 
-// ReadRoot reads the pinned root of trust from a file, the value of --trust.
+// ReadRoot reads the root of trust from the file of --trust.
 func ReadRoot(path string) (trust.Root, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -24,8 +24,7 @@ type Root struct {
 	log     logger.Options
 }
 
-// fluxNames maps flag names of Flux controllers, and kubebuilder's metrics-secure, to this project's flag names. Users
-// can use either name.
+// fluxNames maps flag names of Flux controllers to flag names of this project. Users can use either name.
 var fluxNames = map[string]pflag.NormalizedName{
 	"log-encoding":           "log-format",
 	"concurrent":             "concurrency",
@@ -72,7 +71,7 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 	return cmd, r
 }
 
-// Group returns a command that only contains subcommands. Without a subcommand, it prints its help.
+// Group returns a command with subcommands. Without a subcommand, it prints its help.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ArbitraryArgs,
@@ -87,7 +86,7 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Exactly requires n positional arguments. Errors contain the expected arguments, such as "one runtime".
+// Exactly requires n positional arguments. expected describes the arguments in errors, such as "one runtime".
 func Exactly(n int, expected string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if n == 0 && len(args) == 1 && cmd.Flags().Lookup("from") != nil {
@@ -104,7 +103,7 @@ func Exactly(n int, expected string) cobra.PositionalArgs {
 	}
 }
 
-// AtLeastOne requires at least one positional argument. Errors contain the kind of argument, such as "runtime".
+// AtLeastOne requires at least one positional argument. kind describes the arguments in errors, such as "runtime".
 func AtLeastOne(kind string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -114,10 +113,9 @@ func AtLeastOne(kind string) cobra.PositionalArgs {
 	}
 }
 
-// Logger returns a logger with the level and format from the flags.
+// Logger returns a logger with the level and format of the flags.
 func (r *Root) Logger() logr.Logger { return logger.NewLogger(r.log) }
 
-// setColors enables colors according to --color.
 func (r *Root) setColors(out io.Writer) error {
 	on, err := colored(r.color, IsTerminal(out), os.Getenv)
 	if p, ok := out.(*printed); ok {
@@ -126,7 +124,7 @@ func (r *Root) setColors(out io.Writer) error {
 	return err
 }
 
-// checkLogging returns an error for invalid flag values, because the logger would ignore them.
+// checkLogging returns an error for invalid values of the logging flags, which the logger would ignore.
 func (r *Root) checkLogging() error {
 	if !slices.Contains([]string{"trace", "debug", "info", "error"}, r.log.LogLevel) {
 		return Usage(fmt.Errorf("--log-level %q: must be trace, debug, info or error", r.log.LogLevel))
@@ -137,7 +135,7 @@ func (r *Root) checkLogging() error {
 	return nil
 }
 
-// readConfig sets flags and settings to the values in the file of --config. Values on the command line take precedence.
+// readConfig applies the file of --config to flags and settings. Values on the command line take precedence.
 func (r *Root) readConfig(flags *pflag.FlagSet) error {
 	if r.config == "" {
 		return nil
@@ -176,7 +174,6 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// setFlag sets a flag to a value from the configuration file.
 func setFlag(flags *pflag.FlagSet, flag *pflag.Flag, value any) error {
 	list, isList := value.([]any)
 	if _, repeatable := flag.Value.(pflag.SliceValue); isList && !repeatable {

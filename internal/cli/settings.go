@@ -10,15 +10,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// setName is the name of the flag --set, which sets one setting.
 const setName = "set"
 
-// settings is the pflag.Value of --set. all contains the command's settings as flags that are not on the command line.
+// settings is the pflag.Value of --set. all contains the settings of the command.
 type settings struct{ all *pflag.FlagSet }
 
-// Settings adds --set to flags and returns the flag set to which a command adds its settings. A setting is an option
-// that few users change. Users set it as a key in the file of --config, or with --set KEY=VALUE, which takes
-// precedence.
+// Settings adds --set to flags and returns the flag set for a command's settings. A setting is an option that few
+// users change, with a key in the configuration file or with --set KEY=VALUE.
 func Settings(flags *pflag.FlagSet) *pflag.FlagSet {
 	s := settings{pflag.NewFlagSet("settings", pflag.ContinueOnError)}
 	flags.Var(s, setName, "set one of the settings below; can be repeated, takes precedence over the file of --config")
@@ -37,7 +35,6 @@ func SettingsOf(flags *pflag.FlagSet) *pflag.FlagSet {
 
 func (s settings) String() string { return "" }
 
-// Type is the placeholder of the value in the help.
 func (s settings) Type() string { return "KEY=VALUE" }
 
 // Set parses KEY=VALUE.
@@ -54,7 +51,7 @@ func (s settings) Set(text string) error {
 	return cause(s.all.Set(key, value))
 }
 
-// cause unwraps pflag's error for an invalid value, because pflag's text would call the setting a flag.
+// cause unwraps pflag's error for an invalid value, whose text would call the setting a flag.
 func cause(err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
@@ -63,13 +60,12 @@ func cause(err error) error {
 	return err
 }
 
-// isSetting reports whether a command has a setting with this name.
 func isSetting(cmd *cobra.Command, name string) bool {
 	all := SettingsOf(cmd.Flags())
 	return all != nil && all.Lookup(name) != nil
 }
 
-// completeSettings adds shell completion to --set. The candidates are the names of the command's settings.
+// completeSettings adds shell completion of the settings' names to --set.
 func completeSettings(cmd *cobra.Command) {
 	all := SettingsOf(cmd.Flags())
 	if all == nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// programWithSettings returns a program whose command prints its settings.
 func programWithSettings() *cobra.Command {
 	root, _ := NewRoot("program", "is tested", "v0.0.0-test")
 	var hosts []string

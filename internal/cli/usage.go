@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// setUsage changes cobra's help: it lists connection flags and settings in separate sections, and wraps flags to the
-// width of the terminal.
+// setUsage changes the help: connection flags and settings get their own sections, and flags are wrapped to the
+// terminal's width.
 func setUsage(root *cobra.Command) {
 	cobra.AddTemplateFunc("usagesOf", usagesOf) // cobra registers template functions globally
 	cobra.AddTemplateFunc("settingsOf", func(cmd *cobra.Command) string { return UsageOfSettings(cmd, widthOf(cmd)) })
@@ -25,7 +25,7 @@ Settings (--set KEY=VALUE, or keys in the file of --config):
 	root.SetUsageTemplate(template)
 }
 
-// usagesOf returns the help text of a command's connection flags, or else of its inherited or local flags.
+// usagesOf returns the help of a command's connection flags, inherited flags or local flags.
 func usagesOf(cmd *cobra.Command, inherited, connection bool) string {
 	shown := pflag.NewFlagSet("", pflag.ContinueOnError)
 	shown.SortFlags = cmd.Flags().SortFlags
@@ -43,7 +43,7 @@ func usagesOf(cmd *cobra.Command, inherited, connection bool) string {
 	return shown.FlagUsagesWrapped(widthOf(cmd))
 }
 
-// widthOf returns the number of columns at which to wrap the help of a command, or 0 if its output is not a terminal.
+// widthOf returns the width of a command's help in columns, or 0 if its output is not a terminal.
 func widthOf(cmd *cobra.Command) int {
 	if IsTerminal(cmd.OutOrStdout()) {
 		return Width(cmd.OutOrStdout())

@@ -13,8 +13,8 @@ import (
 // build describes the build of a program.
 type build struct {
 	Version string `json:"version"`
-	// Commit is the hash of the source commit and Date its time. They are empty if the program was not built in a Git
-	// repository. Modified is true if the sources had uncommitted changes.
+	// Hash and time of the source commit. Empty if the program was not built in a Git repository. Modified means that
+	// the sources had uncommitted changes.
 	Commit   string `json:"commit,omitempty"`
 	Date     string `json:"date,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
@@ -22,11 +22,11 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// notReleased is the default version, for builds that do not set main.version.
+// notReleased is the version of a program whose build did not set main.version.
 const notReleased = "dev"
 
-// versionOf returns the version of the program. stamped is the version that the build set in main.version. If the build
-// set none, versionOf returns the Go module version, which only `go install MODULE@VERSION` provides, or "dev".
+// versionOf returns the version of the program. It prefers stamped, the version from the build, to the Go module
+// version. Without both, it returns "dev".
 func versionOf(stamped string, info *debug.BuildInfo) string {
 	if stamped == notReleased && info != nil && info.Main.Sum != "" {
 		return info.Main.Version
@@ -48,7 +48,7 @@ func newVersion(version string) *cobra.Command {
 	return cmd
 }
 
-// buildOf returns the build of this program. info is Go's build information, or nil if the program contains none.
+// buildOf returns the build of this program. info is nil if the program contains no build information.
 func buildOf(version string, info *debug.BuildInfo) build {
 	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// commands returns a command and all available commands below it.
+// commands returns a command and all its available subcommands.
 func commands(of *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{of}
 	for _, inner := range of.Commands() {
@@ -28,8 +28,8 @@ func commands(of *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// CheckValues fails if the usage text of a flag contains a back-quoted text that is not the name of its value. pflag
-// shows any back-quoted text as the name of the flag's value.
+// CheckValues fails if a flag's usage contains back quotes around anything but the name of its value. pflag shows
+// back-quoted text as the name of the value.
 func CheckValues(t *testing.T, root *cobra.Command) {
 	t.Helper()
 	value := regexp.MustCompile(`^[A-Z][A-Z:/=-]*$`)
@@ -45,7 +45,7 @@ func CheckValues(t *testing.T, root *cobra.Command) {
 	}
 }
 
-// maxHelpLine is the maximum width of a line in a command's description. A terminal breaks longer lines within words.
+// maxHelpLine is the maximum line width in a command's description.
 const maxHelpLine = 160
 
 // CheckHelpLines fails for commands whose description has lines longer than maxHelpLine.
@@ -99,7 +99,7 @@ func CheckReference(t *testing.T, root *cobra.Command, folder string, update boo
 	}
 }
 
-// withSettings adds a command's settings to its section of the reference, after the flags.
+// withSettings adds a command's settings to its section of the reference.
 func withSettings(section string, cmd *cobra.Command) string {
 	settings := cli.SettingsOf(cmd.Flags())
 	if settings == nil {

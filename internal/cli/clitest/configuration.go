@@ -18,9 +18,8 @@ import (
 // ConfigurationPage is the path of the configuration reference in folder docs.
 const ConfigurationPage = "reference/configuration.md"
 
-// CheckConfiguration fails if the table of keys on the configuration page does not match the program's flags. With
-// update, it writes the table instead. It also runs the program with each example on the page. An example is a YAML
-// block whose opening fence contains the program and a command.
+// CheckConfiguration fails if the configuration page does not match the program's flags. With update, it writes the
+// table of keys. It also runs the program with each example on the page.
 func CheckConfiguration(t *testing.T, newProgram func() *cobra.Command, docs string, update bool) {
 	t.Helper()
 	path := filepath.Join(docs, ConfigurationPage)
@@ -47,7 +46,6 @@ func CheckConfiguration(t *testing.T, newProgram func() *cobra.Command, docs str
 	checkExamples(t, newProgram, got)
 }
 
-// checkExamples runs the program with each example on the page as its configuration file.
 func checkExamples(t *testing.T, newProgram func() *cobra.Command, page string) {
 	t.Helper()
 	examples := regexp.MustCompile("(?ms)^```yaml "+newProgram().Name()+" ([a-z -]+)\n(.*?)^```$").
@@ -74,8 +72,7 @@ func checkExamples(t *testing.T, newProgram func() *cobra.Command, page string) 
 	}
 }
 
-// configKey identifies a row of the table. The default is part of the key, because commands can have different defaults
-// for flags with the same name.
+// configKey identifies a row of the table. Commands can have different defaults for flags with the same name.
 type configKey struct{ name, kind, byDefault string }
 
 func keysTable(root *cobra.Command) string {

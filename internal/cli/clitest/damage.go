@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// damages maps the name of a kind of damage to a function that damages the content of a file.
+// damages maps the kind of damage to a function that damages a file.
 var damages = map[string]func(content []byte) []byte{
 	"is truncated": func(content []byte) []byte { return content[:len(content)/2] },
 	"is empty":     func([]byte) []byte { return nil },
@@ -21,8 +21,8 @@ var damages = map[string]func(content []byte) []byte{
 	},
 }
 
-// EachDamage calls try in a subtest for each combination of a file below dir and a kind of damage. Kinds of damage
-// include a missing file and a folder in place of the file. EachDamage restores dir before each subtest.
+// EachDamage calls try in a subtest for each file below dir and each kind of damage, such as a missing or truncated
+// file. It restores dir before each subtest.
 func EachDamage(t *testing.T, dir string, try func(t *testing.T, path string)) {
 	t.Helper()
 	saved := t.TempDir()

@@ -6,19 +6,20 @@ import (
 	"testing"
 )
 
-// maxShortages limits the number of free pages or inodes that EachShortage leaves on a disk. If a command needs more,
-// the test fails.
+// maxShortages limits the number of free pages or inodes that EachShortage tries. The test fails if a command needs
+// more.
 const maxShortages = 400
 
-// Disk is a folder on its own file system in memory.
+// Disk is a folder on its own in-memory file system.
 type Disk struct {
 	Dir string
 	t   *testing.T
 }
 
-// EachShortage calls try with disks that have too little free space, starting with a full disk. It increases the number
-// of free pages until try returns true, and then does the same with free inodes. prepare writes files to each disk
-// before the call; it can be nil. EachShortage skips the test if it cannot mount file systems.
+// EachShortage calls try with full disks. It increases the number of free pages, and then of free inodes, until try
+// returns true. prepare writes files to each disk first; it can be nil.
+//
+// EachShortage skips the test if it cannot mount file systems.
 func EachShortage(t *testing.T, prepare func(dir string), try func(t *testing.T, disk Disk) (enough bool)) {
 	t.Helper()
 	for _, kind := range []string{"pages", "files"} {
@@ -61,7 +62,7 @@ func newDisk(t *testing.T) Disk {
 // Grow adds free space to the disk.
 func (d Disk) Grow() { d.t.Helper(); d.remount(64<<20, 10_000) }
 
-// leave sets the number of free pages or, for kind "files", free inodes.
+// leave sets the number of free pages or inodes, depending on kind.
 func (d Disk) leave(kind string, n uint64) {
 	d.t.Helper()
 	var now syscall.Statfs_t

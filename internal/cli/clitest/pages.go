@@ -19,8 +19,7 @@ import (
 
 // Block is a block of shell commands on a page.
 type Block struct {
-	// Page is the path of the page in the repository. Info is the text after the opening fence. Line is the line number
-	// of the first line of Script.
+	// Page is the path in the repository, Info the text after the opening fence, and Line the first line of Script.
 	Page, Info string
 	Line       int
 	Script     string
@@ -32,8 +31,8 @@ var (
 		`(?m)^ *(\$ )?(kubectl|helm|make|kcp-publisher|skr-agent|bin/[a-z-]+|oras|cosign|crane|docker|go|git) `)
 )
 
-// Shell returns the shell blocks of README.md, CONTRIBUTING.md, docs and the charts. The NOTES.txt of a chart is one
-// block. The test fails if a block contains shell commands but does not declare a language.
+// Shell returns the shell blocks of README.md, CONTRIBUTING.md, docs and the charts' NOTES.txt. The test fails for a
+// block with commands but without a language.
 func Shell(t *testing.T, checkout string) (blocks []Block) {
 	t.Helper()
 	pages := []string{"CONTRIBUTING.md", "README.md"}
@@ -83,8 +82,7 @@ func Shell(t *testing.T, checkout string) (blocks []Block) {
 
 var action = regexp.MustCompile(`\{\{[^}]*\}\}`)
 
-// notes returns the commands in a chart's NOTES.txt. It replaces template actions with "x" and omits the explanation of
-// a command, which follows three spaces.
+// notes returns the commands in a chart's NOTES.txt.
 func notes(t *testing.T, checkout, page string) Block {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(checkout, page))
@@ -140,8 +138,7 @@ func (b Block) Calls(t *testing.T) (calls [][]string) {
 	return calls
 }
 
-// CheckPages fails if a page calls the program with an unknown command or flag, an invalid value, or a wrong number of
-// arguments.
+// CheckPages fails if a page calls the program with invalid arguments or flags.
 func CheckPages(t *testing.T, newProgram func() *cobra.Command, checkout string) {
 	t.Helper()
 	name, checked := newProgram().Name(), 0
@@ -161,7 +158,7 @@ func CheckPages(t *testing.T, newProgram func() *cobra.Command, checkout string)
 	}
 }
 
-// parseLine parses and validates a command line as the program does, but does not run the command.
+// parseLine parses and validates a command line, but does not run the command.
 func parseLine(root *cobra.Command, words []string) error {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
