@@ -20,8 +20,7 @@ type Watched struct {
 	Resource schema.GroupVersionResource
 	// Namespace is empty for cluster-scoped objects.
 	Namespace string
-	// Name selects one object. An RBAC rule with resourceNames is then sufficient. If Name is empty, all objects are
-	// selected.
+	// Name selects one object. If empty, all objects are selected.
 	Name string
 }
 
@@ -36,9 +35,8 @@ func (w Watched) String() string {
 	return name
 }
 
-// WatchChanges starts a watch that calls changed with the metadata of each created, changed, replaced or deleted
-// object, until the context ends. It ignores the initial list of objects, and status changes of objects with a
-// generation.
+// WatchChanges calls changed with the metadata of each created, changed or deleted object until the context ends. It
+// ignores status changes of objects with a generation.
 //
 // If the API server forbids the watch, WatchChanges logs this once and retries. Callers must therefore also check for
 // changes periodically.
@@ -68,7 +66,7 @@ func WatchChanges(
 	return nil
 }
 
-// withoutFields removes managedFields to save memory. The function differs does not use them.
+// withoutFields removes managedFields to save memory.
 func withoutFields(in any) (any, error) {
 	if o, ok := in.(*metav1.PartialObjectMetadata); ok {
 		o.ManagedFields = nil
@@ -101,8 +99,7 @@ func changes(changed func(*metav1.PartialObjectMetadata, bool)) cache.ResourceEv
 	}
 }
 
-// differs reports whether an object changed between two events. It ignores status changes if the object has a
-// generation.
+// differs reports whether an object changed. It ignores status changes of objects with a generation.
 func differs(was, is *metav1.PartialObjectMetadata) bool {
 	if was.UID != is.UID || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() {
 		return true
@@ -113,7 +110,6 @@ func differs(was, is *metav1.PartialObjectMetadata) bool {
 	return was.ResourceVersion != is.ResourceVersion
 }
 
-// refusedWatch logs once that a watch is forbidden.
 type refusedWatch struct {
 	what Watched
 	once sync.Once

@@ -14,23 +14,23 @@ import (
 	crrecorder "sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
-// maxPosts limits the queue of events to post to events-addr. If the queue is full, a new event is recorded only in the
+// maxPosts limits the queue of Events for the webhook. If the queue is full, new Events are recorded only in the
 // cluster.
 const maxPosts = 100
 
-// Rate limits for posted events, so a failing fleet does not send thousands of notifications.
+// Rate limits for posted Events, so a failing fleet does not send thousands of notifications.
 const (
 	postsPerSecond = 1
 	postsAtOnce    = 20
 )
 
-// eventManager is a manager whose event recorders also post events to events-addr.
+// eventManager is a manager whose Event recorders also post Events to a webhook.
 type eventManager struct {
 	ctrl.Manager
 	posts *posts
 }
 
-// posting returns a manager whose event recorders also post events to a webhook, as Flux's controllers do.
+// posting returns a manager whose Event recorders also post Events to a webhook, as Flux's controllers do.
 func posting(mgr ctrl.Manager, to webhook) (ctrl.Manager, error) {
 	p := newPosts(to, mgr.GetScheme(), mgr.GetLogger().WithName("events"))
 	if err := to.configure(retryablehttp.NewClient(), p.log); err != nil { // return configuration errors at startup
@@ -42,12 +42,11 @@ func posting(mgr ctrl.Manager, to webhook) (ctrl.Manager, error) {
 	return eventManager{mgr, p}, nil
 }
 
-// GetEventRecorder returns a recorder for a controller.
 func (m eventManager) GetEventRecorder(name string) crrecorder.EventRecorder {
 	return m.posts.recorder(name, m.Manager.GetEventRecorder(name))
 }
 
-// posts is a queue of events to post, so a slow or unresponsive receiver does not delay reconciliation.
+// posts is a queue of Events for the webhook, so a slow receiver does not delay reconciliation.
 type posts struct {
 	to     webhook
 	scheme *runtime.Scheme
@@ -66,7 +65,7 @@ func newPosts(to webhook, scheme *runtime.Scheme, log logr.Logger) *posts {
 	}
 }
 
-// Start posts queued events one by one until the manager stops. It does not wait for a pending request.
+// Start posts queued Events until the manager stops. It does not wait for a pending request.
 func (p *posts) Start(ctx context.Context) error {
 	go func() {
 		for {
@@ -84,10 +83,10 @@ func (p *posts) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection returns false. Start can run in every replica, because only the leader records events.
+// NeedLeaderElection returns false, because only the leader records Events.
 func (p *posts) NeedLeaderElection() bool { return false }
 
-// recorder records events in the cluster and queues them for posting.
+// recorder records Events in the cluster and queues them for posting.
 type recorder struct {
 	crrecorder.EventRecorder
 	posts *posts
@@ -106,12 +105,11 @@ func (p *posts) recorder(name string, cluster crrecorder.EventRecorder) crrecord
 	return recorder{cluster, p, to}
 }
 
-// Eventf records and posts an event without annotations.
 func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
 	r.AnnotatedEventf(regarding, related, nil, eventType, reason, action, note, args...)
 }
 
-// AnnotatedEventf records an event in the cluster and queues it for posting if the filters select it.
+// AnnotatedEventf records an Event in the cluster. It queues the Event for posting if the filters select it.
 func (r recorder) AnnotatedEventf(
 	regarding, related runtime.Object, annotations map[string]string, eventType, reason, action, note string,
 	args ...any,
@@ -132,8 +130,8 @@ func (r recorder) AnnotatedEventf(
 	}
 }
 
-// recorded is a no-op. Flux's recorder requires a recorder for the cluster, but type recorder has already recorded the
-// event there.
+// recorded is a no-op recorder for the cluster. Flux's recorder requires one, but type recorder has already recorded
+// the Event.
 type recorded struct{}
 
 func (recorded) Event(runtime.Object, string, string, string)          {}

@@ -8,13 +8,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// unfenced contains the path prefixes of requests that a process can send without a valid lease: those for leases, and
-// those for access reviews, which the API server does not store.
+// unfenced contains path prefixes of requests that need no valid lease: requests for leases, and access reviews,
+// which are not stored.
 var unfenced = []string{"/apis/coordination.k8s.io/", "/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/"}
 
-// fence is an http.RoundTripper that refuses writes to the API server while another process could hold the lease. It is
-// required because the renew deadline can be longer than the lease duration: after an outage of the API server, this
-// process can continue to run although another replica has acquired the lease.
+// fence is an http.RoundTripper that refuses writes to the API server while another process could hold the lease.
+// After an outage of the API server, a process can continue to run although another replica has acquired the lease.
 type fence struct {
 	next  http.RoundTripper
 	lease *Lease
@@ -27,7 +26,6 @@ func fenced(config *rest.Config, lease *Lease) *rest.Config {
 	return config
 }
 
-// RoundTrip sends the request, or returns an error for a write without a valid lease.
 func (f *fence) RoundTrip(request *http.Request) (*http.Response, error) {
 	if writes(request) && f.lease.lapsed() {
 		if request.Body != nil {

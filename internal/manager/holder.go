@@ -11,18 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// podName and podUID are environment variables. The charts set them to the name and the UID of the program's Pod.
+// Environment variables that contain the name and UID of the program's Pod.
 const podName, podUID = "POD_NAME", "POD_UID"
 
-// identity returns the holder identity of this process for a lease. If a process is killed and restarted in the same
-// Pod or on the same host, it has the same identity. It can then renew the lease instead of waiting for the lease to
-// expire.
+// identity returns the holder identity of this process for a lease. A process that restarts in the same Pod or on the
+// same host has the same identity, so it does not wait for its old lease to expire.
 //
-// Two running processes must never have the same identity, because client-go would treat both as the holder. The Pod's
-// UID distinguishes Pods of the same name, for example after a node was disconnected. Outside of a Pod, the boot ID and
-// the network namespace replace the UID. The function exclusive ensures that only one process of a Pod or network
-// namespace uses the identity. If any of these is unavailable, the identity is random, and a restarted process waits
-// for the lease to expire.
+// Two running processes must never have the same identity, because client-go would treat both as the holder. The
+// Pod's UID distinguishes Pods of the same name. Outside of a Pod, the boot ID and the network namespace replace the
+// UID. The function exclusive ensures that only one process of a network namespace uses the identity. If any of these
+// is unavailable, the identity is random.
 func identity(lease string) (string, error) {
 	pod, uid := os.Getenv(podName), os.Getenv(podUID)
 	if pod != "" && uid != "" && exclusive(pod+"/"+uid) {
@@ -38,9 +36,8 @@ func identity(lease string) (string, error) {
 	return host + "_" + string(uuid.NewUUID()), err
 }
 
-// networkNamespace returns an identifier of the process's network namespace: the kernel's boot ID and the number of the
-// namespace. It returns "" if either is unavailable. The kernel reuses the number of a namespace only after all its
-// processes have ended.
+// networkNamespace returns an identifier of the process's network namespace: the kernel's boot ID and the number of
+// the namespace. It returns "" if either is unavailable.
 //
 // Source: namespaces(7), /proc/pid/ns; random(4), boot_id.
 func networkNamespace() string {
@@ -58,8 +55,7 @@ func networkNamespace() string {
 // exclusive reserves a name in the network namespace until the process ends. It returns false if another process has
 // reserved the name.
 //
-// It uses a socket in the abstract namespace of Linux. The socket is visible to all containers of a Pod, does not need
-// a writable file system, and is removed when the process ends for any reason.
+// It uses an abstract socket, which all containers of a Pod share and which the kernel removes when the process ends.
 //
 // Source: unix(7), abstract sockets.
 func exclusive(name string) bool {

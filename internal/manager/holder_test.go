@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// asProcess is an environment variable with the name of a lease. It makes the test program print its identity for the
-// lease and run until its input ends.
+// asProcess is an environment variable. If it contains the name of a lease, the test binary prints its identity for
+// the lease and runs until its input ends.
 const asProcess = "TEST_HOLDER_OF_LEASE"
 
 func TestMain(m *testing.M) {
@@ -23,8 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start starts a process with additional environment variables. It returns the process's identity and a function that
-// kills the process.
+// start starts a process and returns its identity and a function that kills it.
 func start(t *testing.T, lease string, env ...string) (holder string, kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

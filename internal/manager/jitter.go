@@ -5,8 +5,7 @@ import (
 	randv2 "math/rand/v2"
 )
 
-// shared is a source of random numbers that is safe for concurrent use. With the default source of Flux's jitter
-// package, concurrent use can panic.
+// shared is a random source that is safe for concurrent use. The default source of Flux's jitter package can panic.
 type shared struct{}
 
 var _ rand.Source64 = shared{}

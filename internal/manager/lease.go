@@ -19,17 +19,15 @@ type Election struct {
 	// Lease is the time after the last renewal when another replica can acquire the lease.
 	Lease time.Duration
 	// Renew is the time for which the holder retries a failed renewal before its process exits. It can be longer than
-	// Lease, because a process cannot write after its lease has expired. If no other process has acquired the lease,
-	// the process renews it and continues.
+	// Lease, because a process cannot write after its lease has expired.
 	Renew time.Duration
-	// Retry is the time between two attempts to acquire a lease, or to repeat a failed renewal.
+	// Retry is the time between two attempts to acquire or renew a lease.
 	Retry time.Duration
 }
 
 // Replicas is for a program with several replicas: another replica takes over quickly, and no replica exits during an
-// outage of the API server of up to a minute. Single is for a program with one replica: it renews the lease only once
-// per minute, to reduce the load on the API server. With either, a restarted process does not wait for the lease to
-// expire (see identity).
+// outage of the API server of up to a minute. Single is for a program with one replica, which renews the lease only
+// once per minute.
 var (
 	Replicas = Election{Lease: 15 * time.Second, Renew: 75 * time.Second, Retry: 2 * time.Second}
 	Single   = Election{Lease: 3 * time.Minute, Renew: 100 * time.Second, Retry: 2 * time.Second}
@@ -38,47 +36,45 @@ var (
 // renewal returns the time between two renewals. Two renewals can fail before the lease expires.
 func (e Election) renewal() time.Duration { return e.Lease / 3 }
 
-// Elector returns the settings for client-go's elector, which requires a lease duration longer than the renew deadline.
-// Type Lease still writes the configured lease duration to the API server.
+// Elector returns the settings for client-go's elector, which requires a lease duration longer than the renew
+// deadline. The API server still gets the configured lease duration.
 func (e Election) Elector() Election {
 	e.Lease = max(e.Lease, e.Renew+time.Second)
 	return e
 }
 
-// maxRequestTime is the maximum timeout of a lease request. It leaves time for retries before the lease expires.
+// maxRequestTime is the maximum timeout of a lease request. It leaves time for a retry.
 const maxRequestTime = 10 * time.Second
 
-// inFlight is the time before the expiry of a lease at which it counts as expired, because a write must reach the
-// server before the lease expires.
+// inFlight is subtracted from the duration of a lease, because a write must reach the server before the lease
+// expires.
 const inFlight = 2 * time.Second
 
 var (
-	// errExpired reports that another process could hold the lease.
+	// errExpired means that another process could hold the lease.
 	errExpired = errors.New("the lease was not renewed in time, so another process could hold it")
-	// errTaken reports that another process acquired the lease while this process held it.
+	// errTaken means that another process acquired this process's lease.
 	errTaken = errors.New("leader election lost: another process acquired the lease")
 )
 
-// Lease is the lease that allows a process to write. It skips renewals that are not due yet, because client-go's
-// elector uses the retry period for renewals.
+// Lease is a lease that allows one process to write. It skips early renewals, because client-go's elector renews at
+// every retry period.
 type Lease struct {
 	resourcelock.Interface
 	election Election
 	now      func() time.Time
-	// taken is closed once another process acquires the lease while this process holds it.
+	// taken is closed once another process acquires this process's lease.
 	taken     chan struct{}
 	revisions *revisions
 
 	mu sync.Mutex // guards all fields below
-	// renewed is the time when the last successful renewal was sent, or zero if this process does not hold the lease.
-	renewed time.Time
-	// acquired is true if this process acquired the lease and has not released it.
+	// renewed is the time of the last successful renewal, or zero if this process does not hold the lease.
+	renewed  time.Time
 	acquired bool
-	// resumed is true if the lease already had this process's identity as its holder before this process acquired it.
+	// resumed is true if the lease already contained this process's identity when the process started.
 	resumed bool
 }
 
-// newLease returns a lease with the identity of this process as its holder.
 func newLease(config *rest.Config, namespace, name string, election Election) (*Lease, error) {
 	holder, err := identity(config.Host + "/" + namespace + "/" + name)
 	if err != nil {
@@ -111,14 +107,13 @@ func newLeaseOf(config *rest.Config, holder, namespace, name string, election El
 	}, nil
 }
 
-// recordWith sets the recorder for Events about a new holder of the lease.
 func (l *Lease) recordWith(recorder resourcelock.EventRecorder) {
 	if lock, ok := l.Interface.(*resourcelock.LeaseLock); ok {
 		lock.LockConfig.EventRecorder = recorder
 	}
 }
 
-// Get reads the lease. If the lease was deleted or has another holder, this process treats it as lost immediately.
+// Get reads the lease. If it was deleted or has another holder, this process has lost the lease.
 func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	l.mu.Lock()
@@ -136,8 +131,8 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	return record, raw, err
 }
 
-// Taken returns a channel that is closed once another process acquires the lease while this process holds it. The
-// process must then exit, because client-go's elector would only retry until the renew deadline.
+// Taken returns a channel that is closed once another process acquires this process's lease. The process must then
+// exit.
 func (l *Lease) Taken() <-chan struct{} { return l.taken }
 
 // Restored returns a channel that is closed once the API server has returned to an earlier state. The process must then
@@ -153,8 +148,7 @@ func (l *Lease) isTaken() bool {
 	}
 }
 
-// exitOnceLost waits until the channel of Taken or Restored is closed and then returns an error, which ends the
-// manager.
+// exitOnceLost returns an error once the process must exit (see Taken and Restored).
 func (l *Lease) exitOnceLost(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -166,8 +160,7 @@ func (l *Lease) exitOnceLost(ctx context.Context) error {
 	}
 }
 
-// RecordEvent emits an Event about a new holder. It emits none if a restarted process renews the lease that it already
-// held.
+// RecordEvent emits an Event about a new holder, except if a restarted process resumes its own lease.
 func (l *Lease) RecordEvent(event string) {
 	l.mu.Lock()
 	resumed := l.resumed
@@ -178,12 +171,12 @@ func (l *Lease) RecordEvent(event string) {
 	}
 }
 
-// Create acquires a lease that does not exist.
+// Create acquires a new lease.
 func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.write(ctx, record, l.Interface.Create)
 }
 
-// Update acquires, renews or releases the lease. A renewal that is not due yet succeeds without a request.
+// Update acquires, renews or releases the lease. It skips early renewals.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == l.Identity() {
 		if l.isTaken() {
@@ -216,7 +209,7 @@ func (l *Lease) write(
 	return nil
 }
 
-// age returns the time since the last renewal, or the maximum duration if this process does not hold the lease.
+// age returns the time since the last renewal. It is infinite if this process does not hold the lease.
 func (l *Lease) age() time.Duration {
 	l.mu.Lock()
 	renewed := l.renewed
@@ -229,10 +222,10 @@ func (l *Lease) age() time.Duration {
 	return max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0)))
 }
 
-// Held returns nil while no other process can hold the lease, and an error otherwise. A process that was suspended or
-// disconnected from the API server does not notice immediately that it lost the lease. It must therefore call Held
-// before it writes to a server that does not check the lease, such as a registry. For a nil Lease, which means that
-// leader election is disabled, Held always returns nil.
+// Held returns nil while no other process can hold the lease, and an error otherwise. A process must call Held before
+// it writes to a server that does not check the lease, such as a registry.
+//
+// For a nil Lease, which means that leader election is disabled, Held always returns nil.
 func (l *Lease) Held() error {
 	if l != nil && l.age() > l.election.Lease-inFlight {
 		return errExpired
@@ -240,7 +233,6 @@ func (l *Lease) Held() error {
 	return nil
 }
 
-// lapsed reports whether this process acquired the lease and another process could hold it now.
 func (l *Lease) lapsed() bool {
 	if l.Held() == nil {
 		return false

@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lock is a fake lease whose requests return err.
 type lock struct {
 	resourcelock.Interface
 	err    error
@@ -138,7 +137,6 @@ func TestRestartOfHolderEmitsNoEvent(t *testing.T) {
 	}
 }
 
-// An operator can delete or edit a lease before it expires.
 func TestLeaseWithAnotherHolderIsLostImmediately(t *testing.T) {
 	for name, c := range map[string]struct {
 		found lock

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// Flags contains the flags that `kcp-publisher run` and `skr-agent run` share.
+// Flags contains the flags of `kcp-publisher run` and `skr-agent run`.
 type Flags struct {
 	cluster                      cli.Cluster
 	qps                          float32
@@ -35,20 +35,20 @@ type Flags struct {
 	lease                        *Lease
 }
 
-// Lease returns the lease of the manager that New returned, or nil if leader election is disabled.
+// Lease returns the lease of the manager, or nil if leader election is disabled. Callers must call New first.
 func (f *Flags) Lease() *Lease { return f.lease }
 
-// elections returns the durations of leader election from the flags.
 func (f *Flags) elections() Election {
 	return Election{Lease: f.election.LeaseDuration, Renew: f.election.RenewDeadline, Retry: f.election.RetryPeriod}
 }
 
-// intervalJitter is the default of interval-jitter-percentage: polling intervals vary by up to 10% in both directions.
+// intervalJitter is the default percentage by which polling intervals vary in both directions.
 const intervalJitter = 10
 
-// AddFlags adds flags, and settings for values that few users change. cluster describes the cluster in the help. If
-// authenticate is nil, the program serves metrics without authentication, by default only on the loopback address. A
-// program can use nil to avoid the large packages for authentication.
+// AddFlags adds flags and settings. cluster describes the cluster in the help.
+//
+// If authenticate is nil, metrics need no authentication and are served on the loopback address by default. A program
+// can use nil to avoid the large packages for authentication.
 func (f *Flags) AddFlags(
 	flags, settings *pflag.FlagSet, cluster string, election Election, authenticate Authenticate,
 ) {
@@ -84,8 +84,8 @@ func (f *Flags) AddFlags(
 		"interval-jitter-percentage").Usage = "variation of polling intervals in percent, in both directions; 0 to 99"
 }
 
-// addElection adds the leader election flags of Flux's controllers as settings, except --enable-leader-election, which
-// --leader-elect replaces.
+// addElection adds the leader election flags of Flux's controllers as settings. --leader-elect replaces
+// --enable-leader-election.
 func (f *Flags) addElection(settings *pflag.FlagSet, election Election) {
 	usages := map[string]string{
 		"leader-election-release-on-cancel": "release the lease when the program exits, so the next leader does " +
@@ -111,7 +111,7 @@ func (f *Flags) addElection(settings *pflag.FlagSet, election Election) {
 	})
 }
 
-// Config returns the client configuration for the API server from the flags.
+// Config returns the client configuration of the flags.
 func (f *Flags) Config() (*rest.Config, error) {
 	switch {
 	case f.qps != -1 && f.qps <= 0:
@@ -127,8 +127,8 @@ func (f *Flags) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Identity returns the name of a program's lease: base, followed by a hash of the selector if it is not empty. Programs
-// with different selectors thus use different leases and do not wait for each other.
+// Identity returns the name of a program's lease. A hash of the selector gives programs with different selectors
+// different leases.
 func Identity(base, selector string) string {
 	if selector == "" {
 		return base
@@ -136,8 +136,8 @@ func Identity(base, selector string) string {
 	return leaderelection.GenerateID(base, selector)
 }
 
-// New returns the manager. base contains the settings that have no flag, such as the name and namespace of the lease.
-// New also sets the jitter of intervals for the process.
+// New returns the manager. base contains settings without a flag, such as the name of the lease. New also sets the
+// jitter of intervals for the process.
 func (f *Flags) New(config *rest.Config, base ctrl.Options) (ctrl.Manager, error) {
 	return f.make(config, base, true)
 }
@@ -179,7 +179,6 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 	return posting(mgr, f.events)
 }
 
-// options returns the manager's options from base and the flags.
 func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
 	if err := f.events.check(); err != nil {
 		return base, err

@@ -115,7 +115,7 @@ func TestInvalidFlagsAreUsageErrors(t *testing.T) {
 	}
 }
 
-// This test runs in its own process, because only the first manager of a process sets the jitter.
+// The test runs in its own process, because only the first manager of a process sets the jitter.
 func TestJitterFlagVariesIntervals(t *testing.T) {
 	const own = "KYMA_PULL_TEST_JITTER"
 	if os.Getenv(own) == "" {

@@ -11,22 +11,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// mapper is a RESTMapper that caches mappings. Without it, each read from a controller-runtime cache that is restricted
-// to some namespaces would search all API groups for the mapping of the kind. A cached mapping stays valid, because the
-// scope and resource of a kind do not change while it exists. Unknown kinds are not cached. mapper is safe for
+// mapper is a RESTMapper that caches mappings of known kinds. Without it, controller-runtime would search all API
+// groups at each read from a cache of some namespaces.
+//
+// The scope and resource of a kind do not change while it exists, so a cached mapping stays valid. mapper is safe for
 // concurrent use.
 type mapper struct {
 	meta.RESTMapper
 	known sync.Map // *meta.RESTMapping by mappingKey
 }
 
-// mappingKey identifies a cached mapping by the arguments of RESTMapping.
 type mappingKey struct {
 	schema.GroupKind
 	versions string
 }
 
-// newMapper returns a mapper. It is the MapperProvider in the manager's options.
+// newMapper returns a caching mapper for the manager's options.
 func newMapper(config *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 	dynamic, err := apiutil.NewDynamicRESTMapper(config, client)
 	if err != nil {
@@ -35,7 +35,6 @@ func newMapper(config *rest.Config, client *http.Client) (meta.RESTMapper, error
 	return &mapper{RESTMapper: dynamic}, nil
 }
 
-// RESTMapping returns the mapping of a kind from the cache, or discovers and caches it.
 func (m *mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	key := mappingKey{kind, strings.Join(versions, ",")}
 	if known, ok := m.known.Load(key); ok {

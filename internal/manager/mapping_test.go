@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// growing is a mapper to which kinds can be added. It counts requests.
+// growing is a mapper that counts requests. Tests can add kinds to it.
 type growing struct {
 	*meta.DefaultRESTMapper
 	requests int

@@ -10,12 +10,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// Parts creates several managers in one process, each with its own lease, and an outer manager that serves the
-// process's metrics and probes.
+// Parts creates several managers in one process, each with its own lease. An outer manager serves metrics and probes.
 type Parts struct {
 	// Holder is the identity of the process in all leases.
 	Holder string
-	// Outer is the manager that serves metrics and probes. It does not need a lease.
+	// Outer serves metrics and probes. It does not need a lease.
 	Outer ctrl.Manager
 
 	flags     *Flags
@@ -23,8 +22,8 @@ type Parts struct {
 	namespace string
 }
 
-// NewParts returns Parts with the outer manager. base contains the settings that have no flag, such as the namespace of
-// the leases.
+// NewParts returns Parts with the outer manager. base contains settings without a flag, such as the namespace of the
+// leases.
 func (f *Flags) NewParts(config *rest.Config, base ctrl.Options) (*Parts, error) {
 	if !f.election.Enable {
 		return nil, cli.Usage(errors.New("--leader-elect=false is not possible: each shard requires a lease"))
@@ -37,13 +36,13 @@ func (f *Flags) NewParts(config *rest.Config, base ctrl.Options) (*Parts, error)
 	return &Parts{Holder: holder, Outer: outer, flags: f, config: config, namespace: base.LeaderElectionNamespace}, err
 }
 
-// Election returns the durations for client-go's electors. release is true if a process must release its leases when it
-// exits.
+// Election returns the durations for client-go's electors. If release is true, a process must release its leases when
+// it exits.
 func (p *Parts) Election() (elector Election, release bool) {
 	return p.flags.elections().Elector(), p.flags.election.ReleaseOnCancel
 }
 
-// Lease returns a lease by its name. The lease emits Events when its holder changes.
+// Lease returns the lease with a name. It emits Events when its holder changes.
 func (p *Parts) Lease(name string) (*Lease, error) {
 	lease, err := newLeaseOf(p.config, p.Holder, p.namespace, name, p.flags.elections())
 	if err != nil {
@@ -54,8 +53,8 @@ func (p *Parts) Lease(name string) (*Lease, error) {
 	return lease, nil
 }
 
-// New returns the manager of one part. The manager's clients write only while the lease is valid. It serves no
-// endpoints and runs no leader election, because the caller manages the lease.
+// New returns the manager of one part. Its clients write only while the lease is valid. The caller must run leader
+// election.
 func (p *Parts) New(base ctrl.Options, lease *Lease) (ctrl.Manager, error) {
 	base.Logger = ctrl.Log
 	base.Metrics.BindAddress, base.HealthProbeBindAddress, base.LeaderElection = "0", "0", false

@@ -18,7 +18,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// prepareBackoff is the backoff between the attempts of Prepare.
 var prepareBackoff = wait.Backoff{
 	Duration: 500 * time.Millisecond,
 	Factor:   2,
@@ -27,10 +26,10 @@ var prepareBackoff = wait.Backoff{
 	Cap:      10 * time.Second,
 }
 
-// Prepare calls prepare, which contains the steps that a program must complete before its manager starts. If the error
-// is temporary, for example because the API server is unavailable, Prepare logs it and retries. It does not log the
-// same error again. While it retries, it serves probes that report the program as alive but not ready. It returns other
-// errors immediately, and temporary errors after limit; 0 means no limit.
+// Prepare calls prepare, which contains the steps before the manager starts. It logs and retries temporary errors
+// until limit has passed; 0 means no limit. It returns other errors immediately.
+//
+// While it retries, probes report that the program is alive but not ready.
 func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(context.Context) error) error {
 	began, backoff, logged := time.Now(), prepareBackoff, ""
 	stop := func() {}
@@ -65,7 +64,7 @@ func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(c
 	}
 }
 
-// obstacle returns a description of the error that delays the start, for the log.
+// obstacle returns a log message for the error that delays the start.
 func obstacle(err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -77,7 +76,7 @@ func obstacle(err error) string {
 	}
 }
 
-// serveWaiting serves the probes of a program that cannot start yet. stop stops the server.
+// serveWaiting serves the probes of a program that cannot start yet.
 func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 	if f.probeAddress == "0" || f.probeAddress == "" {
 		return func() {}, nil
@@ -103,14 +102,13 @@ func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// temporaryStatuses contains the status codes below 500 that can be temporary, for example until RBAC rules are
-// created.
+// temporaryStatuses are status codes below 500 that can be temporary, for example until RBAC rules exist.
 var temporaryStatuses = []int32{
 	http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests,
 }
 
-// IsTemporary reports whether an error can be temporary. It is true if the API server is unreachable or overloaded, or
-// does not authenticate or authorize the program yet. It is false for usage errors and missing objects.
+// IsTemporary reports whether an error can be temporary: the API server is unreachable or overloaded, or does not
+// authorize the program yet.
 func IsTemporary(err error) bool {
 	if err == nil || cli.IsUsage(err) {
 		return false

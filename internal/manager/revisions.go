@@ -11,12 +11,11 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// errRestored reports that etcd was restored from a backup. The process must restart, because its watches wait for
-// resource versions that the API server has not reached yet, and its caches do not contain the restored objects.
+// errRestored means that etcd was restored from a backup. The process must restart, because its caches are invalid.
 var errRestored = errors.New(
 	"the API server returned to an earlier state (was etcd restored?): restarting to clear the caches")
 
-// revisions detects that etcd was restored from a backup: the resource version of the lease is then lower than before.
+// revisions detects that etcd was restored from a backup. The lease then has a lower resource version than before.
 type revisions struct {
 	mu     sync.Mutex // guards latest
 	latest string
@@ -26,7 +25,7 @@ type revisions struct {
 
 func newRevisions() *revisions { return &revisions{restored: make(chan struct{})} }
 
-// observe compares a resource version of the lease with the last one. It closes restored if the version has decreased.
+// observe closes restored if the resource version of the lease has decreased.
 func (r *revisions) observe(version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,7 +40,7 @@ func (r *revisions) observe(version string) {
 	r.latest = version
 }
 
-// observedLeases is a client of leases that records the resource version of each response.
+// observedLeases is a client for leases that passes the resource version of each response to revisions.
 type observedLeases struct {
 	coordinationclient.LeasesGetter
 	revisions *revisions
@@ -63,19 +62,16 @@ func (o observedLease) observed(lease *coordinationv1.Lease, err error) (*coordi
 	return lease, err
 }
 
-// Get reads the lease and observes its resource version.
 func (o observedLease) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
 	return o.observed(o.LeaseInterface.Get(ctx, name, options))
 }
 
-// Create creates the lease and observes its resource version.
 func (o observedLease) Create(
 	ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions,
 ) (*coordinationv1.Lease, error) {
 	return o.observed(o.LeaseInterface.Create(ctx, lease, options))
 }
 
-// Update writes the lease and observes its resource version.
 func (o observedLease) Update(
 	ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions,
 ) (*coordinationv1.Lease, error) {

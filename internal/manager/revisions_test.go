@@ -10,7 +10,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// versions returns a lease with the next resource version at each Get, or an error if the next version is "".
+// versions returns a lease with the next resource version at each Get, or an error for the version "".
 type versions struct {
 	coordinationclient.LeaseInterface
 	next []string

@@ -19,15 +19,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// Authenticate returns a filter that accepts a request only if the API server authenticates the client and authorizes
-// it to get the path. An example is controller-runtime's filters.WithAuthenticationAndAuthorization.
+// Authenticate returns a filter for the metrics server. It accepts a request only if the API server authenticates and
+// authorizes the client.
 type Authenticate func(*rest.Config, *http.Client) (metricsserver.Filter, error)
 
-// maxScrapes limits concurrent scrapes, because each scrape needs memory for all metrics.
+// maxScrapes limits concurrent scrapes, because each needs memory for all metrics.
 const maxScrapes = 5
 
-// addServers adds the servers of metrics and probes. Unlike the servers of controller-runtime, these servers limit
-// connections and requests.
+// addServers adds the servers of metrics and probes. They limit connections and requests, unlike those of
+// controller-runtime.
 func (f *Flags) addServers(mgr ctrl.Manager, config *rest.Config) error {
 	if f.metricsAddress != "0" && f.metricsAddress != "" {
 		if err := f.addMetrics(mgr, config); err != nil {
@@ -89,8 +89,8 @@ func (f *Flags) addMetrics(mgr ctrl.Manager, config *rest.Config) error {
 	return serve.Add(mgr, "metrics", f.metricsAddress, secure, mux, serve.Small)
 }
 
-// selfSigned returns a TLS configuration with a self-signed certificate, as kube-controller-manager uses for its
-// metrics. It protects the scraper's token, which is valid for the API server, from passive observers.
+// selfSigned returns a TLS configuration with a self-signed certificate. It protects the scraper's token from passive
+// observers.
 func selfSigned() (*tls.Config, error) {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{{127, 0, 0, 1}}, nil)
 	if err != nil {

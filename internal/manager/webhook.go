@@ -23,7 +23,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// webhook contains the settings for posting events: the address, the filters, the file with headers, and the CA.
 type webhook struct {
 	address, severity string
 	reasons           []string
@@ -85,7 +84,7 @@ func (w *webhook) check() error {
 	return nil
 }
 
-// wants reports whether the filters for severity and reasons select an event for posting.
+// wants reports whether the filters select an Event for posting.
 func (w *webhook) wants(eventType, reason string) bool {
 	if w.severity == severityError && eventType != corev1.EventTypeWarning {
 		return false
@@ -93,8 +92,7 @@ func (w *webhook) wants(eventType, reason string) bool {
 	return len(w.reasons) == 0 || slices.Contains(w.reasons, reason)
 }
 
-// configure configures the client of a Flux event recorder according to the flags. The client retries a post up to four
-// times.
+// configure sets up the client of Flux's Event recorder. The client retries a post up to four times.
 func (w *webhook) configure(client *retryablehttp.Client, log logr.Logger) error {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -123,18 +121,16 @@ func (w *webhook) configure(client *retryablehttp.Client, log logr.Logger) error
 	return nil
 }
 
-// poster is an http.RoundTripper that adds the headers of events-headers to each request and logs refused requests.
+// poster is an http.RoundTripper that adds configured headers and logs refused requests.
 type poster struct {
 	next    http.RoundTripper
 	headers string
 	log     logr.Logger
 }
 
-// maxResponseBytes limits how much of a response body is read. Reading the complete body allows Go to reuse the
-// connection.
+// maxResponseBytes limits the part of a response body that is read, so that Go can reuse the connection.
 const maxResponseBytes = 4 << 10
 
-// RoundTrip sends a post and discards the response body, because the caller does not read it.
 func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
 	if p.headers != "" {
 		headers, err := readHeaders(p.headers)
@@ -162,7 +158,6 @@ func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
 // maxHeadersBytes limits the size of the file with headers.
 const maxHeadersBytes = 16 << 10
 
-// readHeaders reads a file with one header per line.
 func readHeaders(path string) (textproto.MIMEHeader, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -32,8 +32,8 @@ func written(t *testing.T, name string, data []byte) string {
 	return path
 }
 
-// started starts posting events until the test ends. It returns a function that records an event, and a channel with
-// the log lines.
+// started starts posting Events until the test ends. It returns a function that records an Event, and a channel with
+// log lines.
 func started(t *testing.T, to webhook) (func(eventType, reason string), chan string) {
 	t.Helper()
 	logged := make(chan string, 100)
@@ -129,8 +129,8 @@ func TestEventsAreFilteredBySeverityAndReason(t *testing.T) {
 	}
 }
 
-// Some events do not belong to a runtime and contain only a reference to an object. For example, the event of an
-// expiring root of trust refers to the publisher's Lease.
+// Some Events do not belong to a runtime. For example, the Event about an expiring root of trust refers to the
+// publisher's Lease.
 func TestEventWithObjectReferenceIsPosted(t *testing.T) {
 	posted := make(chan map[string]any, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
