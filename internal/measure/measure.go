@@ -1,6 +1,8 @@
-// Package measure defines the metrics of kcp-publisher and skr-agent. Its functions take the name, labels and help of a
-// metric, register the metric and return it. docs/reference/metrics.md is generated from Definitions. A gauge without a
-// value is not exported: a standby replica does not know the value, and exporting 0 would raise alerts.
+// Package measure defines the metrics of kcp-publisher and skr-agent. docs/reference/metrics.md is generated from
+// Definitions.
+//
+// A gauge without a value is not exported. A standby replica does not know the value, and exporting 0 would raise
+// alerts.
 package measure
 
 import (
@@ -27,7 +29,7 @@ type Definition struct {
 	Name, Help string
 	Kind       Kind
 	Labels     []string
-	// Leader is true for a metric that only the leader exports.
+	// Leader means that only the leader exports the metric.
 	Leader bool
 }
 
@@ -45,7 +47,6 @@ func Definitions() []Definition {
 	return all
 }
 
-// define adds metrics to the list of definitions and registers their collector.
 func define(collector prometheus.Collector, definitions ...Definition) {
 	metrics.Registry.MustRegister(collector)
 	defined.mu.Lock()
@@ -61,8 +62,8 @@ func Counter(d Definition) prometheus.Counter {
 	return c
 }
 
-// Counters defines counters with labels. If the metric has one label, Counters exports 0 from the beginning for the
-// label values in start. Otherwise, PromQL's increase() would miss the first event of each counter.
+// Counters defines counters with labels. A metric with one label exports 0 from the beginning for the values in
+// start. Otherwise, PromQL's increase() would miss the first event.
 func Counters[T ~string](d Definition, start ...T) *prometheus.CounterVec {
 	d.Kind = KindCounter
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)
@@ -81,7 +82,7 @@ func Gauges(d Definition) *prometheus.GaugeVec {
 	return g
 }
 
-// Value is a gauge that is exported only while a value is set. It is safe for concurrent use.
+// Value is a gauge that is exported only after Set or Add. It is safe for concurrent use.
 type Value struct{ vec *prometheus.GaugeVec }
 
 // Gauge defines a gauge without labels. It is not exported until its value is set.
@@ -90,10 +91,10 @@ func Gauge(d Definition) Value { return Value{Gauges(d)} }
 // Set sets the value and exports the gauge.
 func (v Value) Set(value float64) { v.vec.WithLabelValues().Set(value) }
 
-// Add adds to the value, or to 0 if no value is set.
+// Add adds to the value. An unset gauge counts from 0.
 func (v Value) Add(value float64) { v.vec.WithLabelValues().Add(value) }
 
-// Unset stops exporting the gauge until the next Set or Add.
+// Unset stops exporting the gauge.
 func (v Value) Unset() { v.vec.Reset() }
 
 // Histograms defines histograms, with or without labels.
@@ -104,7 +105,7 @@ func Histograms(d Definition, buckets ...float64) *prometheus.HistogramVec {
 	return h
 }
 
-// Collect registers a collector of metrics that are computed at each scrape.
+// Collect registers a collector that computes metrics at each scrape.
 func Collect(collector prometheus.Collector, definitions ...Definition) {
 	define(collector, definitions...)
 }

@@ -31,8 +31,7 @@ func gathered(t *testing.T) map[string]*dto.MetricFamily {
 
 var runs atomic.Int64
 
-// name returns an unused metric name. With -count, a test runs again in a process where its metrics are already
-// registered.
+// name returns an unused metric name, because with -count a test runs again in the same process.
 func name(of string) string { return fmt.Sprintf("test_%d_%s", runs.Add(1), of) }
 
 func TestUnsetMetricIsNotExported(t *testing.T) {

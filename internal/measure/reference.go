@@ -29,8 +29,8 @@ func Reference() string {
 	return text.String()
 }
 
-// CheckReference returns an error if the table of a program's metrics in a document does not match the registered
-// metrics. With update, it writes the table instead. The table is between the comments "PROGRAM" and "end of PROGRAM".
+// CheckReference returns an error if a document's table does not match the program's metrics. With update, it writes
+// the table. The table is between the comments "PROGRAM" and "end of PROGRAM".
 func CheckReference(path, program string, update bool) error {
 	if err := checkRegistered(); err != nil {
 		return err
@@ -56,11 +56,10 @@ func CheckReference(path, program string, update bool) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// prefix is the prefix of the project's own metrics.
 const prefix = "kyma_pull_"
 
-// checkRegistered returns an error if a metric with the project's prefix was registered without this package, because
-// the documentation would not contain it.
+// checkRegistered returns an error for a metric that was registered without this package. The documentation would not
+// contain it.
 func checkRegistered() error {
 	described := make(chan *prometheus.Desc, 1000)
 	metrics.Registry.(prometheus.Collector).Describe(described)

@@ -8,16 +8,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// requestBuckets contains histogram buckets for requests to a registry, in seconds. Most requests take milliseconds,
-// but a request with a large body can take a minute.
+// requestBuckets contains histogram buckets for registry requests, in seconds. Most requests take milliseconds, but
+// large bodies can take a minute.
 var requestBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 
 // LabelsOfRequests are the labels of the metrics that Requests defines.
 var LabelsOfRequests = []string{"method", "code"}
 
-// Requests defines a histogram of request durations, and returns a function that wraps a transport to measure its
-// requests. A request's duration ends when the response header arrives. The label code is the class of the status code:
-// 2xx, 3xx, 4xx, 429 or 5xx, or "error" if no response arrives.
+// Requests defines a histogram of request durations. It returns a function that wraps a transport to measure its
+// requests.
+//
+// A duration ends with the response header. The label code is 2xx, 3xx, 4xx, 429, 5xx, or "error" without a response.
 func Requests(d Definition) func(http.RoundTripper) http.RoundTripper {
 	d.Labels = LabelsOfRequests
 	seconds := Histograms(d, requestBuckets...)

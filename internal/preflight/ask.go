@@ -20,16 +20,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Cluster queries an API server. It creates only reviews, which the API server evaluates but does not store, so it
-// changes nothing in the cluster.
+// Cluster queries an API server. It changes nothing in the cluster.
 type Cluster struct {
 	clients
 	times *Times
-	// name is the cluster's name in messages.
-	name string
+	name  string
 }
 
-// clients contains only the API clients that the checks use, because a complete clientset would add 9 MB to the agent.
+// clients contains only the required API clients. A complete clientset would add 9 MB to the agent.
 type clients struct {
 	identity  authenticationclient.SelfSubjectReviewsGetter
 	rights    *authorizationclient.AuthorizationV1Client
@@ -67,8 +65,8 @@ func Connect(config *rest.Config, name string, times *Times) (*Cluster, error) {
 	return &Cluster{all, times, name}, nil
 }
 
-// Reachable checks whether the API server responds and accepts the credentials, and compares its clock with this
-// machine's clock. If it returns false, callers must skip the other checks.
+// Reachable checks whether the API server responds and accepts the credentials, and compares clocks. If answers is
+// false, callers must skip the other checks.
 func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bool) {
 	check := "API server of " + c.name
 	review, err := c.identity.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
@@ -85,8 +83,8 @@ func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bo
 		Clock("the API server", ahead, known)}, true
 }
 
-// Rights returns a finding for each RBAC file of a chart. A check fails if the API server does not grant all
-// permissions in dir/PART.yaml. advice returns the advice for a file with missing permissions.
+// Rights checks the permissions in the RBAC files dir/PART.yaml. advice returns the advice for a file with missing
+// permissions.
 func (c *Cluster) Rights(
 	ctx context.Context, files fs.FS, dir string, parts []string, namespaces map[string]string,
 	advice func(file string) string,
@@ -104,8 +102,7 @@ func (c *Cluster) Rights(
 	return findings
 }
 
-// Given checks whether the API server grants the caller all permissions of one RBAC file of the chart. part is the name
-// of the file without extension.
+// Given checks whether the caller has all permissions. part is the name of the RBAC file without extension.
 func (c *Cluster) Given(ctx context.Context, part string, permissions []Permission, advice string) Finding {
 	denied, err := c.denied(ctx, permissions)
 	if err != nil {
@@ -129,8 +126,8 @@ func (c *Cluster) denied(ctx context.Context, permissions []Permission) ([]Permi
 	return denied, nil
 }
 
-// ActsAs checks whether the agent can impersonate a ServiceAccount, which it does to install modules, and whether the
-// ServiceAccount has any permissions.
+// ActsAs checks whether the agent can impersonate a ServiceAccount to install modules, and whether the account has
+// any permissions.
 func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 	check := "ServiceAccount " + user
 	config = rest.CopyConfig(config)
@@ -156,8 +153,8 @@ func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 	return Account(check, namespace, found.Status)
 }
 
-// Definitions checks whether the API server serves all kinds in the CRD files of dir, with all their fields. It reads
-// OpenAPI documents, which every account can read. worst is the result for a missing kind or field.
+// Definitions checks whether the API server serves all kinds and fields in the CRD files of dir. worst is the result
+// for a missing kind or field.
 func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, worst Result, advice string) []Finding {
 	definitions, err := Definitions(files, dir)
 	if err != nil {
@@ -190,7 +187,7 @@ func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, wors
 	return findings
 }
 
-// Registry returns the finding for a request to a registry. err is the error of the request, or nil if it succeeded.
+// Registry returns the finding for a request to a registry. err is the request's error.
 func Registry(check, location, what string, err error) Finding {
 	if err == nil {
 		return passed(check, "%s: %s", location, what)

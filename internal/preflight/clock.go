@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// Limits for the difference between two clocks. Registry tokens are valid for five minutes, so a larger difference
-// makes every token invalid.
+// Limits for the difference between two clocks. Registry tokens are valid for only five minutes.
 const (
 	clockWarning = time.Minute
 	clockFailed  = 5 * time.Minute
 )
 
-// Clock returns the finding for the difference between this machine's clock and the clock of another server, which than
-// describes. ahead is negative if this machine's clock is behind.
+// Clock returns the finding for the difference between two clocks. than describes the other clock. ahead is negative
+// if this machine's clock is behind.
 func Clock(than string, ahead time.Duration, known bool) Finding {
 	check := "clock, against " + than
 	if !known {
@@ -46,18 +45,18 @@ type Times struct {
 	known bool
 }
 
-// NewTimes returns a Times. now returns the time of this machine's clock.
+// NewTimes returns a Times. now returns this machine's time.
 func NewTimes(now func() time.Time) *Times { return &Times{now: now} }
 
-// Ahead returns how far this machine's clock is ahead of the server's clock. It returns false if no response contained
-// a Date header.
+// Ahead returns how far this machine's clock is ahead of the server's clock. It returns false if the difference is
+// unknown.
 func (t *Times) Ahead() (time.Duration, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ahead, t.known
 }
 
-// Wrap returns a transport that reads the Date header of every response.
+// Wrap returns a transport that records the Date header of every response.
 func (t *Times) Wrap(base http.RoundTripper) http.RoundTripper { return timed{base, t} }
 
 type timed struct {
@@ -77,8 +76,8 @@ func (w timed) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// record stores the smallest difference between the clocks that explains date. The server created the Date header
-// between sent and received, and the header omits fractions of a second.
+// record stores the smallest clock difference that explains date, the Date header of a response. The header has no
+// fractions of a second.
 func (t *Times) record(sent, received, date time.Time) {
 	ahead := time.Duration(0)
 	switch {

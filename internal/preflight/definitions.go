@@ -12,9 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Definition is one version in a CRD that a program requires, with its schema.
+// Definition is one version of a CRD that a program requires, with its schema.
 type Definition struct {
-	// CRD is the name of the CustomResourceDefinition.
 	CRD, Group, Version, Kind string
 	schema                    map[string]any
 }
@@ -53,11 +52,10 @@ func Definitions(files fs.FS, dir string) ([]Definition, error) {
 	return all, nil
 }
 
-// maxSchemaDepth is the nesting depth up to which lacking compares schemas.
 const maxSchemaDepth = 64
 
-// Lacks returns the paths of the definition's fields that are missing in document, the API server's OpenAPI document
-// for the group and version. served is false if the document does not contain the kind.
+// Lacks returns the paths of fields that are missing in document, the API server's OpenAPI document for the group and
+// version. served is false if the kind is missing.
 func (d Definition) Lacks(document []byte) (fields []string, served bool, err error) {
 	var published struct {
 		Components struct {
@@ -75,7 +73,7 @@ func (d Definition) Lacks(document []byte) (fields []string, served bool, err er
 	return nil, false, nil
 }
 
-// describes reports whether schema, from the API server's OpenAPI document, is the schema of the definition's kind.
+// describes reports whether an OpenAPI schema is the schema of the definition's kind.
 func (d Definition) describes(schema map[string]any) bool {
 	kinds, _ := schema["x-kubernetes-group-version-kind"].([]any)
 	return slices.ContainsFunc(kinds, func(kind any) bool {
@@ -84,8 +82,8 @@ func (d Definition) describes(schema map[string]any) bool {
 	})
 }
 
-// lacking returns the paths of the fields in want that are missing in got. It does not compare types or validation,
-// because newer versions of the CRDs only add fields.
+// lacking returns the paths of fields in want that are missing in got. It does not compare types, because newer CRDs
+// only add fields.
 func lacking(want, got map[string]any, path string, depth int) []string {
 	if depth == 0 {
 		return nil

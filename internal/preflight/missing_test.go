@@ -22,11 +22,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// everything contains the files with a single permission that includes all permissions.
+// everything contains the files whose single permission includes all permissions.
 var everything = map[string]bool{"skr-agent/rbac/all-modules.yaml": true}
 
-// TestEachMissingPermissionIsNamed removes each permission of each role in both charts, one at a time. The check must
-// name exactly the removed permission.
+// The test removes each permission of each role in both charts, one at a time. The check must name the removed
+// permission.
 func TestEachMissingPermissionIsNamed(t *testing.T) {
 	suite.Long(t)
 	missing(t, 1)
@@ -35,7 +35,7 @@ func TestEachMissingPermissionIsNamed(t *testing.T) {
 // The short suite tests only every twelfth permission.
 func TestMissingPermissionIsNamed(t *testing.T) { missing(t, 12) }
 
-// missing tests each permission whose number is a multiple of step.
+// missing tests every step-th permission.
 func missing(t *testing.T, step int) {
 	t.Helper()
 	server, err := lender.Start(t.Context(), &envtest.Environment{})
@@ -87,7 +87,6 @@ func missing(t *testing.T, step int) {
 	}
 }
 
-// give grants one permission to a user.
 func give(t *testing.T, admin *kubernetes.Clientset, user string, number int, p Permission) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", user, number), Namespace: p.Namespace}
@@ -128,8 +127,7 @@ func give(t *testing.T, admin *kubernetes.Clientset, user string, number int, p 
 	}
 }
 
-// untilNamed waits until the removed permission is the only denied permission of the user. The finding must then name
-// this permission.
+// untilNamed waits until the API server denies the removed permission. The finding must then name it.
 func untilNamed(t *testing.T, config *rest.Config, user, part string, all []Permission, removed Permission) {
 	t.Helper()
 	config = rest.CopyConfig(config)

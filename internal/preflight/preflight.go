@@ -1,9 +1,8 @@
 // Package preflight checks the requirements of a program before it runs: files, permissions, CRDs, a registry and the
-// clock.
+// clock. The checks do not change anything.
 //
-// The functions in this file and in rights.go, definitions.go and clock.go are pure: they take observations, such as
-// the status of a response, and return Findings. ask.go and the programs make the observations. The checks do not
-// change anything.
+// The functions in this file and in rights.go, definitions.go and clock.go are pure. They take observations, such as
+// the status of a response, and return Findings. ask.go and the programs make the observations.
 package preflight
 
 import (
@@ -23,13 +22,13 @@ type Result string
 // Results of a check.
 const (
 	Passed Result = "Passed"
-	// Warning means that the program can run, but an operator should check the problem.
+	// Warning means that the program can run, but an operator should fix the problem.
 	Warning Result = "Warning"
 	// Failed means that the program cannot work.
 	Failed Result = "Failed"
 )
 
-// marks contains the symbols with which Draw begins the line of a finding.
+// marks maps results to the symbols of Draw.
 var marks = map[Result]string{Passed: "✓", Warning: "!", Failed: "✗"}
 
 // Finding is one check with its result.
@@ -38,7 +37,7 @@ type Finding struct {
 	Result Result `json:"result"`
 	// Message is the result in one sentence.
 	Message string `json:"message"`
-	// Advice explains how to fix the problem. Empty if the check passed or no advice is known.
+	// Advice explains how to fix the problem. Empty if no fix is needed or known.
 	Advice string `json:"advice,omitempty"`
 }
 
@@ -69,7 +68,7 @@ func Summarize(findings []Finding) error {
 	return fmt.Errorf("%d of %d checks failed", failed, len(findings))
 }
 
-// Draw writes a line for each finding, and a second line with its advice.
+// Draw writes one line for each finding, and a line with its advice.
 func Draw(out io.Writer, findings []Finding) {
 	for _, f := range findings {
 		fmt.Fprintf(out, "%s %s: %s\n", marks[f.Result], f.Check, bundle.PrintableLine(f.Message))
@@ -79,11 +78,11 @@ func Draw(out io.Writer, findings []Finding) {
 	}
 }
 
-// rootWarning is the time before the expiry of a root of trust from which Root returns a warning.
+// rootWarning is how long before the expiry of a root of trust Root returns a warning.
 const rootWarning = 30 * 24 * time.Hour
 
-// Root returns the finding for the expiry of a root of trust. from is the location of the root, and renew is the advice
-// for renewing it.
+// Root returns the finding for the expiry of a root of trust. from is its location, and renew is the advice for
+// renewing it.
 func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 	const check = "root of trust"
 	until := root.Expires.UTC().Format(time.DateOnly)
@@ -100,8 +99,8 @@ func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 	return passed(check, "version %d of %s is valid until %s", root.Version, from, until)
 }
 
-// KeyFile returns the finding for the permissions of a file with a private key. Its group can have read permission,
-// because a Pod reads files from a Secret volume with its group's permissions.
+// KeyFile returns the finding for the mode of a private key file. The group can have read permission, as in a Secret
+// volume.
 func KeyFile(path string, mode fs.FileMode) Finding {
 	check := "file " + path
 	const other, groupWrites = 0o007, 0o020

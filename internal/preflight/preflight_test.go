@@ -102,7 +102,6 @@ func TestPathsInAdviceAreQuoted(t *testing.T) {
 	}
 }
 
-// Permissions reads the same files as the charts' templates, so the check includes all permissions of the charts.
 func TestPermissionsAreReadFromTheCharts(t *testing.T) {
 	for _, c := range []struct {
 		files fs.FS
@@ -177,7 +176,7 @@ func TestAccountWithoutPermissionsIsAWarning(t *testing.T) {
 	}
 }
 
-// published returns an OpenAPI document with the definition, without the field drop of its spec.
+// published returns an OpenAPI document with the definition. Its spec lacks the field drop.
 func published(t *testing.T, d Definition, drop string) []byte {
 	t.Helper()
 	schema := maps.Clone(d.schema)

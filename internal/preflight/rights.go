@@ -46,7 +46,6 @@ func (p Permission) String() string {
 	return text
 }
 
-// review returns a SelfSubjectAccessReview for the permission.
 func (p Permission) review() *authorizationv1.SelfSubjectAccessReview {
 	var spec authorizationv1.SelfSubjectAccessReviewSpec
 	if p.URL != "" {
@@ -60,8 +59,8 @@ func (p Permission) review() *authorizationv1.SelfSubjectAccessReview {
 	return &authorizationv1.SelfSubjectAccessReview{Spec: spec}
 }
 
-// Permissions returns the permissions in an RBAC file of a chart, for roles that the same file binds. namespaces maps
-// namespaces in the file to the namespaces of the installation.
+// Permissions returns the permissions of all roles that an RBAC file of a chart binds. namespaces maps the file's
+// namespaces to those of the installation.
 func Permissions(files fs.FS, path string, namespaces map[string]string) ([]Permission, error) {
 	data, err := fs.ReadFile(files, path)
 	if err != nil {
@@ -104,7 +103,6 @@ func Permissions(files fs.FS, path string, namespaces map[string]string) ([]Perm
 	return all, nil
 }
 
-// expand returns a permission for each verb and each resource or URL of a rule.
 func expand(rule rbacv1.PolicyRule, namespace string) []Permission {
 	names := rule.ResourceNames
 	if len(names) == 0 {
@@ -139,11 +137,11 @@ func expand(rule rbacv1.PolicyRule, namespace string) []Permission {
 	return all
 }
 
-// shownPermissions is the maximum number of permissions that a message lists.
+// shownPermissions limits the number of permissions in a message.
 const shownPermissions = 5
 
-// Rights returns the finding for a part of the chart's RBAC. asked is the number of its permissions, and denied
-// contains those that the API server does not grant.
+// Rights returns the finding for one part of the chart's RBAC. asked is the number of its permissions, and denied
+// contains the missing ones.
 func Rights(part string, asked int, denied []Permission, advice string) Finding {
 	check := "rights, " + part
 	if len(denied) == 0 {
@@ -160,12 +158,11 @@ func Rights(part string, asked int, denied []Permission, advice string) Finding 
 	return Fail(check, fmt.Sprintf("%d of %d permissions are missing: %s", len(denied), asked, text), advice)
 }
 
-// openGroups contains the API groups in which every account has permissions, for queries of its own identity and
-// permissions.
+// openGroups are API groups in which every account has permissions.
 var openGroups = []string{"authentication.k8s.io", "authorization.k8s.io"}
 
-// Account returns the finding for a ServiceAccount that the agent impersonates. It only checks whether the
-// ServiceAccount has any permissions, because the required permissions depend on the modules that will be installed.
+// Account returns the finding for a ServiceAccount that the agent impersonates. The check passes if the account has
+// any permissions, because the required permissions depend on the modules.
 func Account(check, namespace string, rules authorizationv1.SubjectRulesReviewStatus) Finding {
 	some := slices.ContainsFunc(rules.ResourceRules, func(rule authorizationv1.ResourceRule) bool {
 		return slices.ContainsFunc(rule.APIGroups, func(group string) bool {
