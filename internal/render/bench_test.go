@@ -12,8 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/releaseutil"
 )
 
-// chartWithThousandObjects returns a chart with 1,000 objects from 100 templates. Each template has about a kilobyte
-// and uses common functions.
+// chartWithThousandObjects returns a chart with 1,000 objects from 100 templates.
 func chartWithThousandObjects(t testing.TB) Input {
 	files := []string{
 		"templates/_helpers.tpl",
@@ -89,7 +88,7 @@ func BenchmarkChartWithThousandObjects(b *testing.B) {
 	})
 }
 
-// byHelm renders a chart with the library of helm template. Unlike Render, it does not parse the objects.
+// byHelm renders a chart with Helm's library, without parsing the objects.
 func byHelm(in Input) (int, error) {
 	c, err := loader.LoadArchive(bytes.NewReader(in.Content))
 	if err != nil {

@@ -22,12 +22,12 @@ const (
 	chartLayer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 	// maxChartFileBytes limits the size of a file in a chart. Helm has the same limit.
 	maxChartFileBytes = 5 << 20
-	// maxChartNesting limits the nesting of packaged subcharts. Helm itself creates only one level.
+	// maxChartNesting limits the nesting of packaged subcharts. Helm creates only one level.
 	maxChartNesting = 8
 )
 
-// chartFiles returns the files of a chart, including the files of packaged subcharts. Names are paths inside the chart.
-// The blob is the chart's archive, which can be compressed, or an OCI artifact that contains the archive.
+// chartFiles returns the files of a chart and of its packaged subcharts, with paths inside the chart. The blob is the
+// chart's archive, or an OCI artifact that contains the archive.
 func chartFiles(blob []byte) ([]file, error) {
 	data, err := decompress(blob)
 	if err != nil {
@@ -60,7 +60,6 @@ func chartFiles(blob []byte) ([]file, error) {
 	return files, nil
 }
 
-// topLevel returns the names of files and folders at the top level of an archive.
 func topLevel(data []byte) ([]string, error) {
 	var b budget
 	var names []string
@@ -72,12 +71,12 @@ func topLevel(data []byte) ([]string, error) {
 	return names, err
 }
 
-// isArtifact reports whether a name identifies an OCI layout or OCM's older artifact set.
+// isArtifact reports whether a name belongs to an OCI layout or to OCM's older artifact set.
 func isArtifact(name string) bool {
 	return name == "oci-layout" || name == "index.json" || name == "artifact-descriptor.json"
 }
 
-// chartLayerOf returns the archive of the chart in an OCI artifact.
+// chartLayerOf returns the chart's archive in an OCI artifact.
 //
 // Source: OCM specification, artifact sets; Helm's OCI media types (HIP 6).
 func chartLayerOf(blob []byte) ([]byte, error) {
@@ -108,8 +107,7 @@ func chartLayerOf(blob []byte) ([]byte, error) {
 	return set.Blob(layers[0].Digest)
 }
 
-// chart reads a chart's archive and the archives of its subcharts. One size limit applies to all these archives
-// together, unlike in Helm, which has a limit for each archive.
+// chart reads the archives of a chart and its subcharts. One size limit applies to all archives together.
 func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 	members, err := b.untar(data, func(string) bool { return true })
 	if err != nil {
@@ -167,15 +165,13 @@ func inChart(name string) string {
 	}
 }
 
-// isArchivedChart reports whether Helm treats a file as the archive of a subchart. Helm ignores files in charts/ whose
-// names start with a dot or underscore.
+// isArchivedChart reports whether Helm treats a file as the archive of a subchart.
 func isArchivedChart(name string) bool {
 	archive, inside := strings.CutPrefix(inChart(name), "charts/")
 	return inside && path.Ext(archive) == ".tgz" && strings.IndexAny(archive, "_.") != 0
 }
 
-// checkDocument returns an error if f is a YAML file that Helm parses and its size or expanded aliases exceed the
-// limits.
+// checkDocument returns an error for a YAML file of a chart that exceeds the limits.
 func checkDocument(f file) error {
 	switch inChart(f.name) {
 	case "Chart.yaml", "Chart.lock", "requirements.yaml", "requirements.lock":
@@ -189,7 +185,6 @@ func checkDocument(f file) error {
 	return nil
 }
 
-// loadChart loads a chart from its files. The result does not depend on the order of the files.
 func loadChart(files []file) (*chart.Chart, error) {
 	buffered := make([]*loader.BufferedFile, len(files))
 	for i, f := range files {
@@ -202,7 +197,7 @@ func loadChart(files []file) (*chart.Chart, error) {
 	return c, sortSubcharts(c)
 }
 
-// sortSubcharts sorts the subcharts, because Helm returns them in random order.
+// sortSubcharts makes the order of subcharts deterministic. Helm returns them in random order.
 func sortSubcharts(c *chart.Chart) error {
 	inner := slices.Clone(c.Dependencies())
 	slices.SortFunc(inner, func(a, b *chart.Chart) int {
@@ -234,7 +229,7 @@ func checkInstallable(c *chart.Chart) error {
 	return nil
 }
 
-// checkNames returns an error for subcharts with the same name, because they would overwrite each other's templates.
+// checkNames returns an error for subcharts with the same name. They would overwrite each other's templates.
 func checkNames(c *chart.Chart) error {
 	seen := map[string]bool{}
 	for _, inner := range c.Dependencies() {

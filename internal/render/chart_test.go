@@ -17,10 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// kubernetes contains the capabilities of the cluster in tests.
 var kubernetes = Capabilities{Version: "v1.36.3", APIVersions: []string{"v1", "apps/v1", "apps/v1/Deployment"}}
 
-// packed returns a packaged chart. files contains names and texts in alternation.
+// packed returns a packaged chart. files alternates between names and texts.
 func packed(t testing.TB, files ...string) []byte {
 	var members []member
 	for i := 0; i < len(files); i += 2 {
@@ -55,7 +54,7 @@ func rendered(t testing.TB, in Input) map[string]any {
 	return objects[0].Object
 }
 
-// scenario reads a txtar file. It returns the files of the content, and the module's values from the file values.yaml.
+// scenario reads a txtar file and returns its files. The file values.yaml contains the module's values.
 func scenario(t *testing.T, file string) (members []member, values []byte) {
 	a, err := txtar.ParseFile(file)
 	require.NoError(t, err)
@@ -69,8 +68,8 @@ func scenario(t *testing.T, file string) (members []member, values []byte) {
 	return members, values
 }
 
-// requireSameRendering renders archives of the members in different orders, with and without compression. It compares
-// each result with the golden file.
+// requireSameRendering renders archives with the members in different orders, with and without compression. Each
+// result must match the golden file.
 func requireSameRendering(t *testing.T, name string, in Input, members []member) {
 	for i := range 5 {
 		in.Content = archive(t, members...)
@@ -98,7 +97,7 @@ func TestOverlayRendersLikeKustomize(t *testing.T) {
 	}, members)
 }
 
-// podinfo returns the chart and the config layer of a real component.
+// podinfo returns the chart and values of a real component.
 func podinfo(t testing.TB) Input {
 	blobs := filepath.Join("..", "..", "..", "..", "shared", "realworld", "ctf", "podinfo-6.14.1-signed", "blobs")
 	in := Input{Packed: v1beta2.HelmChart, Release: "podinfo", Namespace: "podinfo", Kubernetes: kubernetes}

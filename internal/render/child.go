@@ -15,17 +15,18 @@ import (
 const (
 	// maxStackBytes limits the stack, so endless recursion fails before the process runs out of memory.
 	maxStackBytes = 64 << 20
-	// The kernel's memory limit exceeds the child's own limit by 1/hardShare of it. The child can thus report that it
-	// exceeded its own limit before an allocation fails and crashes the Go runtime.
+	// hardShare defines the kernel's memory limit: it exceeds the child's own limit by 1/hardShare. The child can
+	// thus report the problem before an allocation fails.
 	hardShare = 4
-	// watchInterval is the interval at which the child checks its memory usage. A program can allocate about 50 MiB in
-	// one interval.
+	// watchInterval is the interval at which the child checks its memory usage.
 	watchInterval = 10 * time.Millisecond
 )
 
 // Child is the main function of the child process that Confined starts. It reads limits and an Input as JSON from in,
-// and writes the objects or an error to out. Before it reads the Input, it limits the memory and CPU time of the
-// process and prevents it from opening files, connections and programs. The process must not do anything else.
+// and writes the objects or an error to out.
+//
+// It first limits the process: memory, CPU time, and access to files, connections and programs. The process must not
+// do anything else.
 func Child(in io.Reader, out io.Writer) error {
 	// Discard warnings of Helm and kustomize. Use UTC, because the local time zone depends on the node.
 	log.SetOutput(io.Discard)
@@ -76,7 +77,7 @@ func (in Input) answer() answer {
 }
 
 // outgrown returns a channel that is closed when this process uses more than limit bytes of memory. The caller closes
-// the channel stop to end the check.
+// stop to end the check.
 func outgrown(limit int64, stop <-chan struct{}) <-chan struct{} {
 	tooMuch := make(chan struct{})
 	go func() {

@@ -24,26 +24,23 @@ import (
 const (
 	defaultTimeout     = 30 * time.Second
 	defaultMemoryBytes = 512 << 20
-	// maxAnswerBytes limits the size of the objects that the child returns.
-	maxAnswerBytes = bundle.MaxLayerBytes
-	// maxStderrBytes limits how much of the child's stderr is read. If a Go program crashes, stderr starts with the
-	// reason.
+	maxAnswerBytes     = bundle.MaxLayerBytes
+	// maxStderrBytes limits the captured stderr of the child. If a Go program crashes, stderr starts with the reason.
 	maxStderrBytes = 16 << 10
 )
 
-// ErrNotRun means that rendering did not start or was interrupted for a reason other than the content, so callers can
-// retry.
+// ErrNotRun means that rendering was not started or was interrupted, so callers can retry. The content is not the
+// cause.
 var ErrNotRun = errors.New("rendering did not run")
 
-// Confined renders content in a child process with limited time and memory. It is safe for concurrent use. Each call
-// starts its own child, which ends before the call returns.
+// Confined renders content in a child process with limited time and memory. It is safe for concurrent use.
 type Confined struct {
-	// Command is the command line of the child process, which must only call Child. The agent uses its own executable
-	// with a hidden subcommand.
+	// Command starts the child process, which must only call Child. The agent uses its own executable with a hidden
+	// subcommand.
 	Command []string
-	// Timeout limits the time of one call of Render. Defaults to 30s.
+	// Timeout limits the time of one rendering. Defaults to 30s.
 	Timeout time.Duration
-	// MemoryBytes limits the child's memory. Defaults to 512 MiB. An idle child uses about 10 MiB.
+	// MemoryBytes limits the child's memory. Defaults to 512 MiB.
 	MemoryBytes int64
 }
 
@@ -59,8 +56,8 @@ type answer struct {
 	Refused string          `json:"refused,omitempty"`
 }
 
-// Render renders content like the function Render, but runs charts and kustomizations in a child process. ErrNotRun and
-// context errors are temporary. The content causes all other errors, so a retry would return the same error.
+// Render is like the function Render, but renders charts and kustomizations in a child process. ErrNotRun and context
+// errors are temporary. The content causes all other errors.
 func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstructured, error) {
 	if in.Packed != v1beta2.HelmChart && in.Packed != v1beta2.Kustomize {
 		return Render(in)
@@ -95,7 +92,7 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 	return understood(in, output)
 }
 
-// ask starts the child with question on stdin and returns its stdout.
+// ask starts the child with question as its input and returns its output.
 func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -106,7 +103,7 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	child.Env = []string{}
 	child.WaitDelay = time.Second
 	child.SysProcAttr = dieWithParent()
-	// Pdeathsig kills the child when the thread that started it ends, so the thread must not end before the child.
+	// The kernel kills the child when the thread that started it ends, so this thread must live longer.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := child.Start(); err != nil {
@@ -130,7 +127,7 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	return output.Bytes(), nil
 }
 
-// explain returns the reason why a child failed, from its exit state and the first line of its error output.
+// explain returns the reason why a child failed. complaint is the child's error output.
 func (c Confined) explain(child *os.ProcessState, complaint string) error {
 	first, _, _ := strings.Cut(complaint, "\n")
 	status, _ := child.Sys().(syscall.WaitStatus)

@@ -4,9 +4,8 @@ import (
 	"testing"
 )
 
-// This test covers fixed vulnerabilities of Helm in reading and rendering charts. Other tests of this package cover
-// links, paths, archive bombs, references in schemas and name resolution (CVE-2019-1000008, -2019-18658, -2025-53547,
-// -2025-32386, -2025-32387, -2025-55199, -2023-25165).
+// The test covers fixed vulnerabilities of Helm. Other tests of this package cover CVE-2019-1000008, -2019-18658,
+// -2025-53547, -2025-32386, -2025-32387, -2025-55199 and -2023-25165.
 func TestFixedVulnerabilitiesOfHelm(t *testing.T) {
 	head := "apiVersion: v2\nname: sample\nversion: 1.0.0\n"
 	chart := func(files ...string) Input { return rawChart(packed(t, files...)) }

@@ -6,12 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// MaxDefaultCRBytes limits the size of a content with a default CR.
+// MaxDefaultCRBytes limits the size of a default CR.
 const MaxDefaultCRBytes = 1 << 20
 
-// DefaultCR decodes the default CR of a module. content is the content named bundle.ContentDefaultCR, which is YAML or
-// a tar with one YAML file. It returns an error unless the content has exactly one object. The caller must have
-// verified the content.
+// DefaultCR decodes a module's default CR (bundle.ContentDefaultCR), which is YAML or a tar with one YAML file. It
+// returns an error unless the content is exactly one object. The caller must have verified the content.
 func DefaultCR(content []byte) (*unstructured.Unstructured, error) {
 	if len(content) > MaxDefaultCRBytes {
 		return nil, fmt.Errorf("the content has %d bytes, must be at most %d", len(content), MaxDefaultCRBytes)

@@ -19,27 +19,31 @@ const (
 	keepAnnotation   = "helm.sh/resource-policy"
 )
 
-// Keeps reports whether an object has the annotation helm.sh/resource-policy: keep, so it must not be deleted with its
-// module. Rendered objects retain the annotation, so callers can check the object in the cluster before they delete it.
+// Keeps reports whether an object has the annotation helm.sh/resource-policy: keep, so it must not be deleted with
+// its module.
 func Keeps(object metav1.Object) bool {
 	return strings.ToLower(strings.TrimSpace(object.GetAnnotations()[keepAnnotation])) == "keep"
 }
 
-// ordered contains the objects of a chart, grouped in the order in which Helm would create them.
+// ordered contains the objects of a chart, grouped by Helm's order of creation.
 type ordered struct{ definitions, before, release, after []placed }
 
-// withoutHooks converts hooks to ordinary objects, because an agent reconciles continuously and has no install phases:
+// withoutHooks converts hooks to ordinary objects, because an agent reconciles continuously and has no install
+// phases:
 //
 //   - Hooks for tests and rollbacks are omitted.
+//
 //   - Objects with hook crd-install, which Helm 2 used instead of the crds folder, are first.
+//
 //   - Jobs with install hooks become ordinary Jobs before or after the release's objects, ordered by weight. They run
-//     once for each version that changes them, whereas Helm runs them for each upgrade. The agent recreates these Jobs
-//     to run them again, which is also Helm's default for hooks.
-//   - Pods, and Jobs with hooks for only upgrades or for deletion, are refused, because the agent would run them at
-//     the wrong time.
+//     once for each version that changes them. The agent recreates these Jobs to run them again.
+//
+//   - Pods, and Jobs with hooks for only upgrades or for deletion, are refused. The agent would run them at the wrong
+//     time.
+//
 //   - Any other object with install or upgrade hooks becomes an ordinary object.
 //
-// Source: Helm documentation, Chart Hooks.
+//     Source: Helm documentation, Chart Hooks.
 func withoutHooks(objects []placed) (ordered, error) {
 	var found ordered
 	for _, o := range objects {
@@ -74,8 +78,7 @@ func withoutHooks(objects []placed) (ordered, error) {
 	return found, nil
 }
 
-// allowRecreation annotates a Job so that the agent recreates it if a new module version changes its immutable
-// template.
+// allowRecreation annotates a Job so that the agent can recreate it. The template of a Job is immutable.
 func allowRecreation(job *unstructured.Unstructured) {
 	annotations := job.GetAnnotations()
 	if annotations[v1beta2.AnnotationRecreate] == "" {
@@ -90,7 +93,7 @@ func isJob(object *unstructured.Unstructured) bool {
 
 func isPre(hook string) bool { return strings.HasPrefix(hook, "pre-") }
 
-// byWeight compares hooks by weight, then by kind, as Helm does. It treats a weight that is not a number as 0.
+// byWeight compares hooks by weight, then by kind, as Helm does.
 func byWeight(a, b placed) int {
 	weight := func(p placed) int {
 		number, _ := strconv.Atoi(p.object.GetAnnotations()[weightAnnotation])
@@ -99,7 +102,7 @@ func byWeight(a, b placed) int {
 	return cmp.Or(cmp.Compare(weight(a), weight(b)), byKind(a, b))
 }
 
-// isNeverRun reports whether a hook is for tests or rollbacks, which the agent never runs.
+// isNeverRun reports whether a hook is for tests or rollbacks.
 func isNeverRun(hook string) bool {
 	return slices.Contains([]string{"test", "test-success", "test-failure", "pre-rollback", "post-rollback"}, hook)
 }

@@ -18,15 +18,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// attack is content that must be refused quickly and with an error, and must not consume memory of this process.
+// attack is content that must be refused quickly and without much memory.
 type attack struct {
 	in      Input
 	want    string
 	timeout time.Duration
 }
 
-// requireRefused renders each attack in a child process. It fails the test if an attack is not refused within its
-// limits.
+// requireRefused renders each attack in a child process, which must refuse it.
 func requireRefused(t *testing.T, attacks map[string]attack) {
 	if withRaceDetector() {
 		t.Skip("cannot measure memory with the race detector, which uses much memory itself")
@@ -59,7 +58,7 @@ func withRaceDetector() bool {
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// zeros returns n compressed zero bytes, which is a zip bomb.
+// zeros returns n compressed zero bytes (a zip bomb).
 func zeros(t testing.TB, n int64) []byte {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
@@ -74,7 +73,7 @@ type zeroReader struct{}
 
 func (zeroReader) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// bomb returns YAML that has 9^levels values after its aliases are expanded.
+// bomb returns YAML with 9^levels values after its aliases are expanded.
 func bomb(levels int) string {
 	var out strings.Builder
 	out.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x]\n")
@@ -154,7 +153,7 @@ func TestHostileChartArchivesAreRefused(t *testing.T) {
 	})
 }
 
-// noise returns bytes that cannot be compressed.
+// noise returns incompressible bytes.
 func noise(n int) []byte {
 	out := make([]byte, n)
 	state := uint64(1)

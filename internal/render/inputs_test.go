@@ -104,7 +104,7 @@ func TestAnchorsAndMergeKeysAreExpanded(t *testing.T) {
 	require.Equal(t, map[string]any{"app": "b", "other": "o", "x": "two", "z": "two"}, objects[1].Object["stringData"])
 }
 
-// The CRD in this test has the form of Argo Workflows' CRDs, which have 2.9 MB in YAML and 1.2 MB in JSON.
+// The CRD has the size of Argo Workflows' CRDs: 2.9 MB in YAML and 1.2 MB in JSON.
 func TestLargestKnownCRDIsRendered(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(

@@ -17,20 +17,19 @@ import (
 )
 
 const (
-	// maxBuilds limits how many times kustomize builds a kustomization for an overlay. It builds a base again for each
-	// kustomization that refers to it, so a few small files could cause an exponential number of builds.
+	// maxBuilds limits the number of builds for one overlay. kustomize builds a base again for each kustomization
+	// that refers to it, so a few small files could cause an exponential number of builds.
 	maxBuilds = 200
 	// maxOverlayFileBytes limits the size of a file that kustomize parses. A file with all objects of a large module
 	// has about 2 MiB.
 	maxOverlayFileBytes = 8 << 20
 )
 
-// inspection checks every kustomization of an overlay before kustomize reads it. It refuses everything that kustomize
-// would download or execute, and accepts only references to files and folders in the content. The check is necessary
-// because kustomize downloads some references that look like paths, such as github.com/owner/name.
+// inspection checks every kustomization of an overlay before kustomize reads it. It accepts only references to files
+// in the content. kustomize would download some references that look like paths, such as github.com/owner/name.
 type inspection struct {
 	files tree
-	// builds contains the number of builds that each folder requires, or 0 while visit inspects the folder.
+	// builds contains the number of builds for each folder, or 0 while the folder is inspected.
 	builds map[string]int
 }
 
@@ -39,8 +38,8 @@ func (i *inspection) kustomization(folder string) error {
 	return err
 }
 
-// visit inspects the kustomization in a folder and returns the number of builds that it requires, including the builds
-// of referenced folders.
+// visit inspects the kustomization in a folder. It returns the number of builds, including those of referenced
+// folders.
 func (i *inspection) visit(folder string) (int, error) {
 	if builds, known := i.builds[folder]; known {
 		if builds == 0 {
@@ -110,7 +109,7 @@ func (i *inspection) read(name string) (k types.Kustomization, err error) {
 	return k, nil
 }
 
-// references checks all references to files and folders in a kustomization, and its inline patches.
+// references checks the references and inline patches of a kustomization.
 func (i *inspection) references(folder string, k types.Kustomization) error {
 	for _, reference := range slices.Concat(k.Resources, k.Bases, k.Components) {
 		if i.isFolder(folder, reference) {
@@ -148,7 +147,7 @@ func (i *inspection) references(folder string, k types.Kustomization) error {
 	return nil
 }
 
-// yamlOf returns the paths of all YAML files that a kustomization refers to, except its resources.
+// yamlOf returns the paths of all YAML files of a kustomization, except its resources.
 func yamlOf(k types.Kustomization) []string {
 	paths := slices.Concat(k.Crds, k.Configurations)
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJson6902) {
@@ -161,7 +160,7 @@ func yamlOf(k types.Kustomization) []string {
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" })
 }
 
-// dataOf returns the paths of the files that generators add to ConfigMaps and Secrets.
+// dataOf returns the paths of the files for generated ConfigMaps and Secrets.
 func dataOf(k types.Kustomization) []string {
 	var sources []types.KvPairSources
 	for _, g := range k.ConfigMapGenerator {
@@ -190,7 +189,7 @@ func (i *inspection) isFolder(folder, reference string) bool {
 	return isLocal(folder, reference) == nil && i.files.isFolder(path.Join(folder, reference))
 }
 
-// present returns the data of the file to which a reference in folder's kustomization points.
+// present returns the data of a file that the kustomization in folder refers to.
 func (i *inspection) present(folder, reference string) ([]byte, error) {
 	if err := isLocal(folder, reference); err != nil {
 		return nil, err
@@ -213,10 +212,10 @@ func (i *inspection) readable(folder, reference string) error {
 	return nil
 }
 
-// isLocal returns an error unless kustomize treats a reference only as a path inside the content.
+// isLocal returns an error if kustomize could treat a reference as an address instead of a path.
 //
-// Source: kustomize's internal/loader and internal/git. An address has a scheme, or a user before an @, or starts with
-// github.com. kustomize does not check first whether a file with this name exists.
+// Source: kustomize's internal/loader and internal/git. An address has a scheme, or a user before an @, or starts
+// with github.com.
 func isLocal(folder, reference string) error {
 	first, _, _ := strings.Cut(strings.ToLower(reference), "/")
 	switch {
@@ -237,8 +236,7 @@ func isLocal(folder, reference string) error {
 	return nil
 }
 
-// checkYAML returns an error if a YAML file or patch exceeds the limits after its aliases are expanded, as kustomize
-// does.
+// checkYAML returns an error for a YAML file or patch that exceeds the limits after its aliases are expanded.
 func checkYAML(data []byte) error {
 	if err := checkSize(data); err != nil {
 		return err

@@ -16,10 +16,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// kustomizing serializes builds, because kyaml stores its schemas in package variables.
+// kustomizing serializes builds, because kyaml stores schemas in package variables.
 var kustomizing sync.Mutex
 
-// overlaid builds a kustomization and returns its objects in the same order as kustomize build.
+// overlaid builds a kustomization and returns its objects in the order of kustomize build.
 func overlaid(in Input) ([]placed, error) {
 	found, err := overlay(in)
 	if err != nil {
@@ -88,17 +88,15 @@ func build(files tree, root string) ([]byte, error) {
 
 var plainPath = regexp.MustCompile(`^[a-zA-Z0-9._/-]+$`)
 
-// isPlainPath reports whether kustomize's in-memory file system supports a path. Rendering ignores files with other
-// paths, but returns an error if a kustomization refers to one.
+// isPlainPath reports whether kustomize's in-memory file system supports a path. Files with other paths are ignored.
 func isPlainPath(name string) bool {
 	return plainPath.MatchString(name) && !strings.Contains(path.Clean(name), "..")
 }
 
-// tree contains the files of an overlay by path. It has no entries for folders.
+// tree maps paths to the files of an overlay.
 type tree map[string][]byte
 
-// root returns the folder of the kustomization to build. asked is the requested folder, or empty for the top level of
-// the content.
+// root returns the folder of the kustomization to build. asked is the requested folder, or empty for the top level.
 func (t tree) root(asked string) (string, error) {
 	folder := path.Clean("./" + asked)
 	if asked != "" && (path.IsAbs(asked) || strings.HasPrefix(folder, "..")) {
@@ -130,7 +128,6 @@ func (t tree) root(asked string) (string, error) {
 
 var errNone = errors.New("no kustomization.yaml")
 
-// kustomizationIn returns the name of a folder's kustomization file.
 func (t tree) kustomizationIn(folder string) (string, error) {
 	var found []string
 	for _, name := range konfig.RecognizedKustomizationFileNames() {

@@ -14,7 +14,7 @@ func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// peakBytes returns the peak memory usage of a process that has ended.
+// peakBytes returns the peak memory usage of an ended process.
 func peakBytes(child *os.ProcessState) int64 {
 	usage, ok := child.SysUsage().(*syscall.Rusage)
 	if !ok {
@@ -23,7 +23,7 @@ func peakBytes(child *os.ProcessState) int64 {
 	return usage.Maxrss << 10
 }
 
-// restrictProcess sets limits for this process that it cannot raise again.
+// restrictProcess limits this process permanently.
 func restrictProcess(l limits) error {
 	used := dataBytes()
 	// If a node runs out of memory, the kernel should kill this process instead of the agent. The error is ignored
@@ -48,8 +48,7 @@ func restrictProcess(l limits) error {
 	return nil
 }
 
-// dataBytes returns how much memory of this process the kernel already counts toward RLIMIT_DATA, or 0 if it is
-// unknown.
+// dataBytes returns this process's memory that counts toward RLIMIT_DATA, or 0 if it is unknown.
 func dataBytes() uint64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// dieWithParent returns nil, because only Linux can kill a child when its parent ends. Agents run only on Linux.
+// dieWithParent returns nil, because only Linux can kill a child when its parent ends.
 func dieWithParent() *syscall.SysProcAttr { return nil }
 
 func peakBytes(*os.ProcessState) int64 { return 0 }

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// overlayOf returns a tar of an overlay. files contains names and texts in alternation.
+// overlayOf returns a tar of an overlay. files alternates between names and texts.
 func overlayOf(t testing.TB, files ...string) Input {
 	var members []member
 	for i := 0; i < len(files); i += 2 {
@@ -76,8 +76,8 @@ func TestOverlayFolderIsFound(t *testing.T) {
 	}
 }
 
-// listening starts an HTTP server and puts fake programs git, helm and docker into PATH. untouched checks that the
-// server received no request and no program was executed.
+// listening starts an HTTP server and puts fake programs git, helm and docker into PATH. untouched fails the test if
+// either was used.
 func listening(t *testing.T) (address string, untouched func()) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

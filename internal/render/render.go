@@ -1,13 +1,13 @@
 // Package render converts a module's content to the objects to install.
 //
-// Its input is one verified blob and the packaging of the blob. Its output is the objects in a defined order: files
-// sorted by path, and documents in file order. The package is pure. For invalid content, it returns no objects and an
-// error that contains the file, document and object. The installer sets scope, namespaces and ownership of the objects.
+// Its input is one verified blob. Its output is the objects in a defined order: files sorted by path, and documents
+// in file order. The package is pure. For invalid content, it returns an error that contains the file, document and
+// object. The installer sets scope, namespaces and ownership of the objects.
 //
 // Charts and overlays are programs of third parties, so the package guarantees two more properties. First, rendering
-// the same Input always returns the same objects. It does not access the network, reads only the Input, and refuses
-// templates with random or time-dependent output. Second, charts and overlays run in a child process with limited time
-// and memory (Confined), because Go cannot interrupt a template.
+// the same Input always returns the same objects. Rendering reads only the Input, and refuses templates with random
+// or time-dependent output. Second, charts and overlays run in a child process with limited time and memory
+// (Confined), because Go cannot interrupt a template.
 package render
 
 import (
@@ -35,20 +35,18 @@ import (
 const (
 	// MaxObjects is the maximum number of objects of a module. The largest known module has about 200 objects.
 	MaxObjects = 2_000
-	// MaxObjectBytes is the maximum size of an object in JSON, which is the API server's limit for a request body. For
-	// an object over etcd's limit (1.5 MiB by default), the API server returns an error.
+	// MaxObjectBytes is the maximum size of an object in JSON. It is the API server's limit for a request body.
 	MaxObjectBytes = 3 << 20
-	// maxDocumentBytes is the maximum size of a YAML document. It exceeds MaxObjectBytes, because a CRD with deep
-	// indentation has up to 2.6 times as many bytes in YAML as in JSON.
+	// maxDocumentBytes is the maximum size of a YAML document. An indented CRD can be 2.6 times as large in YAML as
+	// in JSON.
 	maxDocumentBytes = 8 << 20
-	// maxSeparators limits the number of characters that can separate values in a document (see checkSeparators),
-	// because parsing needs up to 400 bytes of memory for each value.
+	// maxSeparators limits the number of values in a document (see checkSeparators). Parsing needs up to 400 bytes of
+	// memory for each value.
 	maxSeparators = 500_000
-	// maxDocumentNodes limits the number of YAML nodes in a document. maxExpanded limits the total size of its scalars
-	// after aliases are expanded.
+	// maxDocumentNodes limits the number of YAML nodes in a document.
 	maxDocumentNodes = 400_000
 	maxExpanded      = maxDocumentBytes
-	// maxDocuments exceeds MaxObjects, because a document can contain only a comment.
+	// maxDocuments exceeds MaxObjects, because some documents contain only comments.
 	maxDocuments = 2 * MaxObjects
 )
 
@@ -58,10 +56,10 @@ type Input struct {
 	Content []byte
 	// Packed is the content type of the blob, such as helm-chart. Empty means oci-ref.
 	Packed v1beta2.ImageSpecType
-	// Path is the folder of the overlay in content of type kustomize. Empty means the top level. It is ignored for
+	// Path is the folder of the kustomization in content of type kustomize. Empty means the top level. Ignored for
 	// other content.
 	Path string
-	// Values is the module's config layer, or nil. It is ignored for content other than charts.
+	// Values is the module's config layer, or nil. Ignored except for charts.
 	Values []byte
 	// Substitute contains the runtime's values for the placeholders in Values.
 	Substitute bundle.ModuleValues
@@ -69,7 +67,7 @@ type Input struct {
 	Release string
 	// Namespace is the release's namespace.
 	Namespace string
-	// Kubernetes contains the capabilities of the cluster. Only charts use them.
+	// Kubernetes describes the cluster. Only charts use it.
 	Kubernetes Capabilities
 }
 
@@ -81,12 +79,11 @@ type Capabilities struct {
 	APIVersions []string
 }
 
-// Render returns the objects of a module's content. Content of type oci-dir is a tar. Content of type oci-ref is YAML
-// or a tar, which can be compressed; Render detects the format. Content of type helm-chart is a chart. Content of type
-// kustomize is a tar with overlays. Render splits lists into their items. Duplicate objects are an error.
+// Render returns the objects of a module's content. It splits lists into their items and returns an error for
+// duplicate objects. in.Packed selects the format: YAML, a tar, a chart, or a tar with overlays.
 //
-// For YAML, the size of the content limits the time and memory for rendering. Charts and overlays are programs without
-// such a limit, so use Confined for them.
+// For YAML, the size of the content limits the time and memory for rendering. Charts and overlays are programs
+// without such a limit, so use Confined for them.
 func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 	if len(in.Content) > bundle.MaxLayerBytes {
 		return nil, fmt.Errorf("content of %d bytes, must be at most %d", len(in.Content), bundle.MaxLayerBytes)
@@ -118,8 +115,8 @@ func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 	return objects, nil
 }
 
-// named adds "chart MODULE" or "kustomization MODULE" to an error. It does not change errors about YAML content, which
-// already contain the name of the file.
+// named adds "chart MODULE" or "kustomization MODULE" to an error. Errors about YAML content already contain the name
+// of the file.
 func (in Input) named(err error) error {
 	switch in.Packed {
 	case v1beta2.HelmChart:
@@ -130,7 +127,6 @@ func (in Input) named(err error) error {
 	return err
 }
 
-// plain returns the objects of YAML content.
 func plain(in Input) ([]placed, error) {
 	files, err := unpack(in.Content, in.Packed == v1beta2.OCIDir)
 	if err != nil {
@@ -147,11 +143,11 @@ func plain(in Input) ([]placed, error) {
 	return found, nil
 }
 
-// placed is an object with its place in the content, which errors contain, such as "operator.yaml, document 3".
+// placed is an object with its place in the content for errors, such as "operator.yaml, document 3".
 type placed struct {
 	place  string
 	object *unstructured.Unstructured
-	// within is the size in JSON of the document that contains the object. The object cannot be larger.
+	// within is the size in JSON of the document that contains the object.
 	within int
 }
 
@@ -181,7 +177,7 @@ func documents(f file) ([]placed, error) {
 	}
 }
 
-// document parses one document, which contains no object, one object, or a list of objects.
+// document parses one document, which can be empty, an object, or a list of objects.
 func document(place string, text []byte) ([]placed, error) {
 	if len(text) > maxDocumentBytes {
 		return nil,
@@ -257,8 +253,8 @@ func jsonDocument(place string, text []byte) ([]placed, error) {
 	return decoded(place, text)
 }
 
-// checkSeparators returns an error if parsing a document could need too much memory. It counts the characters that can
-// separate two values, which limits the number of values without parsing the document.
+// checkSeparators returns an error if parsing a document could need too much memory. The characters that can separate
+// values limit the number of values.
 func checkSeparators(place string, text []byte) error {
 	count := 0
 	for _, b := range text {
@@ -273,7 +269,7 @@ func checkSeparators(place string, text []byte) error {
 	return nil
 }
 
-// decoded decodes a JSON document and returns its object, or the items if the document is a list.
+// decoded decodes a JSON document and returns its object, or the items of its list.
 func decoded(place string, encoded []byte) ([]placed, error) {
 	var content map[string]any
 	if err := utiljson.Unmarshal(encoded, &content); err != nil {
@@ -282,8 +278,8 @@ func decoded(place string, encoded []byte) ([]placed, error) {
 	return flatten(nil, placed{place, &unstructured.Unstructured{Object: content}, len(encoded)})
 }
 
-// flatten appends the object p, or its items if p is a list, to the objects found. As in kubectl, items of a typed list
-// such as RoleList can omit apiVersion and kind.
+// flatten appends the object p, or its items if p is a list, to found. Items of a typed list such as RoleList can
+// omit apiVersion and kind.
 func flatten(found []placed, p placed) ([]placed, error) {
 	value, listed := p.object.Object["items"]
 	kind, isList := strings.CutSuffix(p.object.GetKind(), "List")
@@ -317,8 +313,8 @@ type identity struct {
 	namespace, name string
 }
 
-// collect returns the parsed objects of a module, without the fields that API servers set. It returns an error if an
-// object is invalid, duplicate or too large.
+// collect returns the objects of a module without the fields that API servers set. It returns an error for an
+// invalid, duplicate or too large object.
 func collect(found []placed) ([]*unstructured.Unstructured, error) {
 	if len(found) == 0 {
 		return nil, errors.New("content has no objects")
@@ -382,8 +378,8 @@ func wellFormed(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// dropServerFields removes the fields that only an API server writes. Exported objects can contain these fields, but
-// the API server refuses them in an apply request.
+// dropServerFields removes the fields that only an API server writes. The API server refuses them in an apply
+// request.
 func dropServerFields(object *unstructured.Unstructured) {
 	for _, field := range []string{"creationTimestamp", "managedFields", "resourceVersion", "uid", "generation",
 		"selfLink"} {
@@ -392,7 +388,7 @@ func dropServerFields(object *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(object.Object, "status")
 }
 
-// Name returns the kind, namespace and name of an object for messages.
+// Name returns an object's kind, namespace and name for messages.
 func Name(object *unstructured.Unstructured) string {
 	if object.GetNamespace() == "" {
 		return object.GetKind() + " " + object.GetName()

@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// nondeterministic contains the template functions whose result depends on random numbers, the clock, or the iteration
-// order of maps. The value of a function is its stand-in, template text that replaces the function in a second
-// rendering. The stand-in returns a result of the same form that always differs from the function's result. Functions
-// without a stand-in return a different result in (nearly) every call.
+// nondeterministic contains the template functions whose result depends on random numbers, the clock, or the
+// iteration order of maps. Each value is a stand-in: template text that replaces the function in a second rendering
+// and always has a different result. A function without a stand-in returns a different result in nearly every call.
 //
-// The set contains sprig's nonhermeticFunctions, except those that Helm's engine removes (env, expandenv,
-// getHostByName). It also contains keys, values, and all functions that generate a key, a certificate or a salt.
+// The map contains sprig's nonhermeticFunctions, except those that Helm's engine removes. It also contains keys,
+// values, and all functions that generate a key, a certificate or a salt.
 var nondeterministic = map[string]string{
 	"now":                      "(toDate `2006-01-02` `1999-12-31`)",
 	"ago":                      "printf `%v ago`",
@@ -40,16 +39,15 @@ var nondeterministic = map[string]string{
 	"values":                   "",
 }
 
-// passesOfUnsorted is the number of additional renderings of a chart that uses the function keys or values, whose order
-// is random. In one additional rendering, two keys would have the same order with a probability of 1/2.
+// passesOfUnsorted is the number of additional renderings of a chart that uses the functions keys or values. One
+// additional rendering would have the same order of two keys with a probability of 1/2.
 const passesOfUnsorted = 4
 
-// reproducible renders a chart and returns an error if another rendering could return different objects. A chart can
-// call nondeterministic functions if their results do not appear in the objects.
+// reproducible renders a chart and returns an error if another rendering could return different objects.
 //
-// A chart without nondeterministic functions is rendered once. Other charts are rendered again with stand-ins in all
-// templates, files and values. This check has two known gaps: the function date with an invalid date, and templates
-// whose text is assembled at run time and passed to tpl. Their results change at most every second.
+// A chart that calls nondeterministic functions is rendered again with stand-ins for these functions. The check has
+// two known gaps: the function date with an invalid date, and templates that are assembled at run time and passed to
+// tpl.
 func (in Input) reproducible(files []file) ([]placed, error) {
 	found, err := in.pass(files, in.Values)
 	if err != nil {
@@ -84,7 +82,7 @@ func (in Input) reproducible(files []file) ([]placed, error) {
 	return found, nil
 }
 
-// compare returns an error with the first object that differs between two renderings and the responsible function.
+// compare returns an error with the first object that differs between two renderings.
 func (u usage) compare(found, again []placed) error {
 	for i, f := range found {
 		if i >= len(again) || f.place != again[i].place ||
@@ -102,8 +100,8 @@ func (u usage) compare(found, again []placed) error {
 	return nil
 }
 
-// unreplaced replaces stand-ins with function names in the strings of a rendered object. A stand-in in the output was
-// not executed, because the text that contains it is not a template.
+// unreplaced replaces stand-ins with function names in the strings of a rendered object. Such a stand-in was not
+// executed, because its text is not a template.
 func unreplaced(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -130,8 +128,8 @@ var standIns = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// replaceNondeterministic replaces nondeterministic functions in a template with their stand-ins. It returns text that
-// is not a valid template unchanged.
+// replaceNondeterministic replaces nondeterministic functions in a template with their stand-ins. It does not change
+// invalid templates.
 func replaceNondeterministic(text []byte) []byte {
 	var calls []call
 	for _, t := range parseTemplate("", text) {
@@ -154,11 +152,11 @@ func replaceNondeterministic(text []byte) []byte {
 	return append(out, text[done:]...)
 }
 
-// usage is the result of survey: the templates of a chart by file name, or by the name in a define action.
+// usage maps names to the parsed templates of a chart. The name is a file name, or the name in a define action.
 type usage map[string]template
 
-// canDiffer reports whether two renderings could differ: if a template calls a nondeterministic function, or tpl, which
-// can execute any text as a template.
+// canDiffer reports whether a template calls a nondeterministic function, or tpl, which can execute any text as a
+// template.
 func (u usage) canDiffer() bool {
 	for _, t := range u {
 		if t.usesTpl || len(t.calls) > 0 {
@@ -177,8 +175,8 @@ func (u usage) unsorted() bool {
 	return false
 }
 
-// of lists the nondeterministic functions that a file calls, directly or in included templates, for an error. If it
-// finds none, it lists the nondeterministic functions of the whole chart.
+// of lists the nondeterministic functions for an error about a file. If the file calls none, it lists those of the
+// whole chart.
 func (u usage) of(name string) string {
 	seen := map[string]bool{}
 	var calls []string

@@ -11,8 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// refusingLoader is a JSON schema loader that returns an error for every reference to another schema. The default
-// loader would read files and fetch URLs.
+// refusingLoader is a JSON schema loader that refuses references to other schemas. The default loader would read
+// files and fetch URLs.
 type refusingLoader struct{}
 
 func (refusingLoader) Load(url string) (any, error) {
@@ -20,8 +20,7 @@ func (refusingLoader) Load(url string) (any, error) {
 		url)
 }
 
-// checkSchemas validates the values of a chart and its subcharts against their values.schema.json. It skips subcharts
-// without values.
+// checkSchemas validates the values of a chart and its subcharts against their values.schema.json.
 //
 // Source: Helm's chartutil.ValidateAgainstSchema.
 func checkSchemas(c *chart.Chart, values map[string]any) error {

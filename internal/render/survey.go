@@ -19,15 +19,14 @@ type call struct {
 
 func (c call) String() string { return fmt.Sprintf("%s (%s:%d)", c.function, c.file, c.line) }
 
-// template lists the calls and includes in one parsed template.
+// template lists the calls and includes of one parsed template.
 type template struct {
 	calls    []call
-	includes []string // names of included templates, except names that the template computes
+	includes []string // names of included templates; computed names are omitted
 	usesTpl  bool
 }
 
-// survey finds calls of nondeterministic functions in all files and values. Its keys are the names that Helm uses for
-// templates: the path of the file with chart names instead of folder names, or the name in a define action.
+// survey finds calls of nondeterministic functions in all files and values.
 func survey(files []file, values []byte) usage {
 	charts := map[string]string{}
 	for _, f := range files {
@@ -66,8 +65,8 @@ func helmName(name string, charts map[string]string) string {
 	}
 }
 
-// parseTemplate returns the templates in a text by name: the template of the whole text, whose name is name, and the
-// templates in its define actions. It returns nil if the text contains no actions or is not a valid template.
+// parseTemplate returns the templates in a text: the whole text under name, and the templates in define actions. It
+// returns nil if the text contains no actions or is not a valid template.
 func parseTemplate(name string, text []byte) map[string]template {
 	if !bytes.Contains(text, []byte("{{")) {
 		return nil
@@ -88,7 +87,7 @@ func parseTemplate(name string, text []byte) map[string]template {
 	return found
 }
 
-// walk walks the syntax tree of a template and adds its nondeterministic calls and includes to into.
+// walk walks the syntax tree of a template and collects its calls and includes.
 type walk struct {
 	file string
 	text []byte
@@ -135,7 +134,7 @@ func (w walk) branch(n parse.BranchNode) {
 	w.node(n.ElseList)
 }
 
-// command walks one command of a pipeline. next contains the commands after it in the pipeline.
+// command walks one command of a pipeline. next contains the following commands.
 func (w walk) command(n *parse.CommandNode, next []*parse.CommandNode) {
 	args := n.Args
 	if function := identifier(n); function == "include" && len(args) > 1 {

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// templated renders a chart as `helm install` would and checks that the result is reproducible.
+// templated renders a chart as `helm install` would. It returns an error if the result is not reproducible.
 func templated(in Input) ([]placed, error) {
 	files, err := chartFiles(in.Content)
 	if err != nil {
@@ -28,9 +28,8 @@ func templated(in Input) ([]placed, error) {
 	return found, nil
 }
 
-// pass renders a chart once. It loads the chart each time, because templates can modify the values of a loaded chart.
-// It returns the objects in the order of installation: CRDs first, then by kind in Helm's order, then by file and
-// position in the file.
+// pass renders a chart once and returns the objects in the order of installation. It loads the chart each time,
+// because templates can modify the values of a loaded chart.
 func (in Input) pass(files []file, layer []byte) ([]placed, error) {
 	c, err := loadChart(files)
 	if err != nil {
@@ -62,8 +61,8 @@ func (in Input) pass(files []file, layer []byte) ([]placed, error) {
 	return slices.Concat(definitions, found.definitions, found.before, found.release, found.after), nil
 }
 
-// UsualCapabilities returns the capabilities of a cluster with only Kubernetes' own APIs, for rendering without a
-// cluster. If version is empty, it uses the version of the Kubernetes libraries in this program.
+// UsualCapabilities returns the capabilities of a cluster with only Kubernetes' own APIs. An empty version means the
+// version of the Kubernetes libraries in this program.
 func UsualCapabilities(version string) Capabilities {
 	return Capabilities{
 		Version: cmp.Or(version, libraryVersion()), APIVersions: chartutil.DefaultCapabilities.APIVersions,
@@ -81,8 +80,8 @@ func libraryVersion() string {
 	return chartutil.DefaultCapabilities.KubeVersion.Version
 }
 
-// values returns the top-level objects for templates (.Values, .Release, .Capabilities and others). It merges the
-// chart's values with layer, the module's config layer.
+// values returns the top-level objects for templates, such as .Values and .Release. layer is the module's config
+// layer.
 func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	defaults, err := in.configured(layer, c.Name())
 	if err != nil {
@@ -103,7 +102,7 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	if err := checkNames(c); err != nil {
 		return nil, err
 	}
-	// Render every version as a first installation, because Helm needs stored releases for upgrades, which the agent
+	// Each version is rendered as a first installation. Upgrades would need stored Helm releases, which the agent
 	// does not have.
 	release := chartutil.ReleaseOptions{Name: in.Release, Namespace: in.Namespace, Revision: 1, IsInstall: true}
 	capabilities := &chartutil.Capabilities{
@@ -133,7 +132,7 @@ func crds(c *chart.Chart) ([]placed, error) {
 	return found, nil
 }
 
-// manifests parses the output of templates, by file name. It divides the output of a file into documents as Helm does.
+// manifests parses the output of templates by file name.
 func manifests(texts map[string]string) ([]placed, error) {
 	names := make([]string, 0, len(texts))
 	total := 0
@@ -162,8 +161,7 @@ func manifests(texts map[string]string) ([]placed, error) {
 	return found, nil
 }
 
-// split divides a template's output at lines that start with ---. The rest of such a line belongs to the next document.
-// It omits empty documents.
+// split divides a template's output at lines that start with ---. It omits empty documents.
 //
 // Source: Helm's releaseutil.SplitManifests, which uses a regular expression and takes ten times as long.
 func split(text string) []string {
@@ -189,8 +187,7 @@ func split(text string) []string {
 	return documents
 }
 
-// ranks contains a negative number for each kind in Helm's install order. Kinds without a rank are last, sorted by
-// name.
+// ranks contains a negative number for each kind in Helm's install order. Other kinds are last.
 var ranks = func() map[string]int {
 	known := map[string]int{}
 	for i, kind := range releaseutil.InstallOrder {
@@ -207,8 +204,7 @@ func byKind(a, b placed) int {
 	return cmp.Compare(kindA, kindB)
 }
 
-// shortened limits the length of a message that quotes content. It returns the beginning, which contains the location,
-// and the end, which contains the error.
+// shortened limits the length of a message. It keeps the beginning with the location, and the end with the error.
 func shortened(text string) string {
 	const most = 1_000
 	if len(text) <= 2*most {

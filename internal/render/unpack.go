@@ -15,25 +15,23 @@ import (
 const (
 	// MaxUnpackedBytes limits the size of a layer after decompression.
 	MaxUnpackedBytes = 128 << 20
-	// MaxEntries limits the number of entries in a tar, including entries that rendering does not use.
+	// MaxEntries limits the number of entries in a tar.
 	MaxEntries = 2_000
-	// maxRatio limits the ratio of unpacked to packed bytes. Normal text reaches a ratio of 20, and a zip bomb 1,000.
+	// maxRatio limits the compression ratio. Normal text reaches 20, and a zip bomb 1,000.
 	maxRatio = 100
-	// freeBytes is the unpacked size up to which maxRatio is not checked, because small tars consist mostly of padding.
+	// freeBytes is the unpacked size up to which maxRatio is not checked, because small tars are mostly padding.
 	freeBytes = 1 << 20
-	// maxPathBytes and maxPathDepth limit the path of a tar entry. Paths in nested charts have up to 120 bytes and 8
-	// folders.
+	// maxPathBytes and maxPathDepth limit the path of a tar entry.
 	maxPathBytes, maxPathDepth = 256, 16
 )
 
-// file is one file of the content.
 type file struct {
 	name string
 	data []byte
 }
 
-// unpack returns the YAML and JSON files of a blob, sorted by path. It enforces limits on the actual size of the
-// unpacked data, because sizes in headers can be wrong.
+// unpack returns the YAML and JSON files of a blob, sorted by path. It limits the actual size of the data, because
+// sizes in headers can be wrong.
 func unpack(data []byte, mustBeTar bool) ([]file, error) {
 	data, err := decompress(data)
 	if err != nil {
@@ -50,7 +48,7 @@ type budget struct {
 	unpacked, entries int
 }
 
-// decompress returns the decompressed data. Data that is not compressed is returned unchanged.
+// decompress returns the decompressed data. It does not change uncompressed data.
 func decompress(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, nil
@@ -58,8 +56,7 @@ func decompress(data []byte) ([]byte, error) {
 	return gunzip(data)
 }
 
-// gunzip unpacks the data twice: first to check the size, then to store the result. A zip bomb thus costs time but no
-// memory.
+// gunzip unpacks the data twice: first to check the size, then to store the result. A zip bomb thus needs no memory.
 func gunzip(data []byte) ([]byte, error) {
 	limit := min(MaxUnpackedBytes, max(freeBytes, maxRatio*len(data)))
 	reader, err := gzip.NewReader(bytes.NewReader(data))
@@ -83,13 +80,12 @@ func gunzip(data []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// isTar reports whether data has the magic number of POSIX and GNU tars, with a zero byte before it. YAML cannot
-// contain zero bytes.
+// isTar reports whether data is a POSIX or GNU tar.
 func isTar(data []byte) bool {
 	return len(data) >= 512 && bytes.Equal(data[257:262], []byte("ustar")) && bytes.IndexByte(data[:257], 0) >= 0
 }
 
-// untar returns the wanted files of a tar, sorted by path. It calls wanted with the name of each file.
+// untar returns the wanted files of a tar, sorted by path. wanted gets the name of each file.
 func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, error) {
 	var files []file
 	seen := map[string]string{}
@@ -110,7 +106,7 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 			return nil, fmt.Errorf("tar: %w", err)
 		}
 		name := path.Clean(header.Name)
-		// On macOS, tar adds a file ._NAME with attributes for each file NAME.
+		// tar on macOS adds a file ._NAME with attributes for each file NAME.
 		if !isFile || strings.HasPrefix(path.Base(name), "._") || !wanted(name) {
 			continue
 		}
@@ -134,9 +130,8 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 	return files, nil
 }
 
-// admit reports whether a tar entry is a regular file. It returns an error for links, devices and paths outside of the
-// archive's folder. Such entries cause no harm, because rendering writes no files, but they show that an archive is
-// damaged or malicious.
+// admit reports whether a tar entry is a regular file. It returns an error for links, devices and paths outside of
+// the archive's folder, which show that the archive is damaged or malicious.
 func admit(header *tar.Header) (bool, error) {
 	name := header.Name
 	if path.IsAbs(name) || strings.ContainsAny(name, "\\\x00") || slices.Contains(strings.Split(name, "/"), "..") {

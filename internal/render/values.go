@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// maxOverridesBytes limits the length of overrides in the format of helm --set. Parsing them can need much more
-	// memory than their length, because a short text can define a list with a large index.
+	// maxOverridesBytes limits the length of overrides in the format of helm --set. A short text can define a list
+	// with a large index, which needs much memory.
 	maxOverridesBytes = 64 << 10
 	// maxValuesBytes limits the size of values in YAML. The largest known values.yaml has 300 KiB.
 	maxValuesBytes = 1 << 20
-	// maxExpandedBytes limits the approximate size of values after aliases are expanded.
+	// maxExpandedBytes limits the size of values after aliases are expanded.
 	maxExpandedBytes = 4 << 20
 )
 
@@ -112,8 +112,7 @@ func settings(text any) (map[string]any, error) {
 	return strvals.Parse(line)
 }
 
-// checkExpansion returns an error for values that are too large after their aliases are expanded. It does not refuse
-// all aliases, because many charts use them in values.
+// checkExpansion returns an error for values that are too large after their aliases are expanded.
 func checkExpansion(data []byte) error {
 	if len(data) > maxValuesBytes {
 		return fmt.Errorf("the values have %d bytes, must be at most %d", len(data), maxValuesBytes)
@@ -128,8 +127,8 @@ func checkExpansion(data []byte) error {
 	return nil
 }
 
-// expandedSize returns the approximate size in bytes of a YAML node after its aliases are expanded, or
-// maxExpandedBytes+1 if it is larger or contains itself. known caches the sizes of nodes.
+// expandedSize returns the approximate size in bytes of a YAML node after its aliases are expanded. It returns
+// maxExpandedBytes+1 for a larger node. known caches sizes.
 func expandedSize(n *goyaml.Node, known map[*goyaml.Node]int) int {
 	const tooMuch = maxExpandedBytes + 1
 	if n.Kind == goyaml.AliasNode {
