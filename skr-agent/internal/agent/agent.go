@@ -1,6 +1,5 @@
-// Package agent runs the rounds of the agent. A round pulls a bundle, stages its content, syncs the runtime and
-// reports. The package is one controller with one request, so rounds never run concurrently. Events and timers start
-// the next round.
+// Package agent reconciles the runtime with its bundle. Each reconciliation, called a round, pulls a bundle, fetches
+// its content, applies it and sends a report. Rounds never run concurrently. Events and timers start the next round.
 package agent
 
 import (
@@ -48,16 +47,15 @@ import (
 // Options configure an Agent.
 type Options struct {
 	Runtime string
-	// Instance is a random ID of this process. If it is empty, the agent does not detect a second agent with the same
-	// key.
+	// Instance is a random ID of this process. If empty, the agent does not detect a second agent with the same key.
 	Instance string
 	Version  string
 	// KubernetesVersion is the version of the runtime's API server. ClusterUID is the UID of the kube-system namespace.
 	KubernetesVersion string
 	ClusterUID        string
-	// Notifications connects to the publisher's notification server. Nil means that none is configured.
+	// Notifications connects to the publisher's notification server. Nil if no server is configured.
 	Notifications func(context.Context) (io.ReadCloser, error)
-	// Folder contains exported files to import. Nil means that none is configured.
+	// Folder contains exported files to import. Nil if no folder is configured.
 	Folder  *importer.Folder
 	Store   *contentstore.Store
 	Puller  *pull.Puller
@@ -65,46 +63,45 @@ type Options struct {
 	Secrets *secrets.Keeper
 	// Keeper restores a deleted Kyma and deleted Manifests.
 	Keeper *objects.Keeper
-	// TryAgain receives the Manifests that the installer must reconcile again.
+	// TryAgain sends Manifests to the installer, which reconciles them again.
 	TryAgain chan<- event.GenericEvent
 	// Client reads the Kyma, the Manifests and the catalog from a cache. Uncached reads from the API server.
 	Client, Uncached client.Client
 	Events           events.EventRecorder
-	// Signer is the runtime's own key. Token is the enrollment token with which the agent proves this key to the
-	// control plane, nil if the bootstrap Secret contains none.
+	// Signer is the runtime's own key. Token is the enrollment token that proves this key to the control plane. Nil
+	// if the bootstrap Secret contains no token.
 	Signer trust.Signer
 	Token  *trust.Token
-	// PollInterval and ReportInterval are defaults, which the settings of a bundle override.
+	// PollInterval and ReportInterval are defaults. The settings of a bundle override them.
 	PollInterval   time.Duration
 	ReportInterval time.Duration
 	Now            func() time.Time
-	// Checks runs the checks of modules. Accounts selects the ServiceAccount that installs each module.
+	// Checks runs the checks of modules. Accounts selects the ServiceAccount that installs a module.
 	Checks   *prove.Runner
 	Accounts guard.Accounts
-	// Inspect returns details of a module. If it is nil, reports contain no details.
+	// Inspect returns details of a module. If nil, reports contain no details.
 	Inspect func(context.Context, *v1beta2.Manifest, []bundle.Detail) *bundle.ModuleDetails
-	// Deployment is the agent's own Deployment, nil if bundles must not change its image.
+	// Deployment is the agent's own Deployment. Nil if bundles must not change its image.
 	Deployment *upgrade.Deployment
-	// UpgradeDeadline is the time in which a new image of the agent must run for one minute without a failed round.
-	// Otherwise the image is rolled back.
+	// UpgradeDeadline is the time in which a new image of the agent must run for one minute without a failure.
+	// Otherwise, the image is rolled back.
 	UpgradeDeadline time.Duration
-	// Enrolled reports whether the bootstrap Secret changed since the agent started. Restart restarts the agent with
-	// the new Secret. If Enrolled is nil, the agent does not check the Secret.
+	// Enrolled reports whether the bootstrap Secret changed after the start of the agent. Nil disables this check.
+	// Restart restarts the agent with the new Secret.
 	Enrolled func(context.Context) (bool, error)
 	Restart  func()
 }
 
-// Agent reconciles one runtime. Only the controller's single worker accesses its fields, unless the comment of a field
-// states otherwise.
+// Agent reconciles one runtime. Only the controller's single worker accesses its fields, except as documented.
 type Agent struct {
 	Options
 	watches  *watch.Watches
 	nextPoll time.Time
-	// notified is true if the next round must poll before nextPoll. A send on notify starts that round.
+	// notified requests a poll before nextPoll. A send on notify starts the reconciliation that polls.
 	notified atomic.Bool
 	notify   chan event.GenericEvent
-	// logged contains the last log line of each subject. waiting contains the logged reason of each module whose
-	// upgrade waits for a maintenance window. notImported contains the logged error of each file that failed to import.
+	// These fields contain the last log line of each subject, the reason of each upgrade that waits for a maintenance
+	// window, and the error of each file that failed to import.
 	logged, waiting, notImported logonce.Memo
 	// imports runs the import of the import folder.
 	imports  background[[]importer.Taken]
@@ -114,34 +111,32 @@ type Agent struct {
 	// process.
 	sequence int64
 	resumed  bool
-	// request is the pending certificate request, "" if none is needed.
+	// request is the pending certificate request. Empty if none is pending.
 	request string
-	// unread is true if the last poll failed: the registry was unreadable, the bundle was refused, or the bundle could
-	// not be stored. In the last case, storeErr is the error.
+	// unread means that the last poll failed. storeErr is the error of storing the bundle, if that failed.
 	unread   bool
 	storeErr error
 	outage   outage
-	// rounds is the backoff of failed rounds.
+	// rounds is the backoff of failed reconciliations.
 	rounds wait.Backoff
-	// well is the start of the current series of successful rounds, zero after a failure. proven is true after the
-	// agent's image ran for one minute without a failed round. agentProblem is the reason why the agent does not run
-	// the bundle's image.
+	// well is the time of the first successful reconciliation since the last failure. proven means that the agent's
+	// image ran for one minute without a failure. agentProblem is the reason why the agent does not run the bundle's
+	// image.
 	well         time.Time
 	trial        trial
 	proven       bool
 	agentProblem string
 	// unmanaged contains the versions of unmanaged modules by name.
 	unmanaged map[string]string
-	// secrets is the outcome for the Secrets of the last accepted bundle.
+	// secrets reports whether the Secrets of the last accepted bundle were written.
 	secrets *bundle.ReportedSecrets
-	// unreadable is the error of parsing the modules that the runtime's Kyma requests.
+	// unreadable is the error of parsing the module list of the runtime's Kyma.
 	unreadable error
-	// details are the last details of modules, by name of the Manifest.
+	// details contains the last details of each module by the name of its Manifest.
 	details map[string]inspected
-	// leftovers is the number of lifecycle-manager's objects whose removal was logged.
+	// leftovers counts lifecycle-manager's removed objects that were logged.
 	leftovers int
-	// enrolled is true if the bootstrap Secret changed.
-	enrolled atomic.Bool
+	enrolled  atomic.Bool
 	contents
 	restoration
 	proving
@@ -159,27 +154,27 @@ const (
 	loggedBootstrap   = "bootstrap"
 )
 
-// New returns an Agent before its first round.
+// New returns an Agent that has not reconciled yet.
 func New(options Options) *Agent {
 	return &Agent{Options: options, rounds: newRounds(), notify: make(chan event.GenericEvent, 1)}
 }
 
-// Notify requests a poll without delay. It does not block, and is safe for concurrent use.
+// Notify requests an immediate poll. It does not block, and is safe for concurrent use.
 func (a *Agent) Notify() {
 	a.notified.Store(true)
 	a.Again()
 }
 
-// Again requests a round without delay. It does not block, and is safe for concurrent use.
+// Again requests an immediate reconciliation. It does not block, and is safe for concurrent use.
 func (a *Agent) Again() {
 	select {
 	case a.notify <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
-	default: // a round is already requested
+	default: // a reconciliation is already requested
 	}
 }
 
-// Reconcile runs one round. It never returns an error, because the backoff of the queue would replace the poll
-// interval. It reports failures to the control plane and retries them.
+// Reconcile runs one round of the agent. It never returns an error, because the queue's backoff would replace the
+// poll interval.
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
 	first := !a.begun.Swap(true)
@@ -203,12 +198,11 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		nil
 }
 
-// catchUpInterval is the interval between two attempts to read the bundle that the previous leader accepted.
+// catchUpInterval is the retry interval of catchUp.
 const catchUpInterval = 5 * time.Second
 
-// catchUp restores the bundle that the previous leader accepted. It returns false if the bundle can be read later.
-// Without this bundle, a replica that becomes the leader would apply the bundle that it read at its own start, and
-// could accept an older one.
+// catchUp reads the bundle that the previous leader accepted. Otherwise, a new leader could accept an older bundle.
+// It returns false if the caller must retry.
 func (a *Agent) catchUp(ctx context.Context, log logr.Logger) bool {
 	err := a.Puller.Restore(ctx)
 	if err != nil {
@@ -217,9 +211,8 @@ func (a *Agent) catchUp(ctx context.Context, log logr.Logger) bool {
 	return !manager.IsTemporary(err)
 }
 
-// round reconciles the runtime with the last accepted bundle and reports the result. It reads the state, calls
-// decideRound, executes the actions and records the outcome. It returns the time until the next round, 0 for the next
-// poll.
+// round reconciles the runtime with the last accepted bundle and sends a report. It returns the time until the next
+// round, or 0 for the next poll.
 func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.Duration, error) {
 	kyma, err := a.kyma(ctx)
 	if err != nil {
@@ -287,7 +280,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 		a.upgrade(ctx, log, err == nil && !slices.ContainsFunc(written.Failures, canBeAgentFault))
 	}
 	if a.proven {
-		actions.again = 0 // the image is proven, so its trial needs no further round
+		actions.again = 0 // the image is proven and needs no further round
 	}
 	return shortest(written.Retry, nextChange, opens, actions.again, a.stageAgain()), err
 }
@@ -300,13 +293,13 @@ func (a *Agent) reportInterval() time.Duration {
 	return cmp.Or(settingsOf(a.Puller.Current()).ReportInterval.Duration, a.ReportInterval)
 }
 
-// poll checks the registry for a newer bundle and for missing content.
+// poll reads a newer bundle and missing content from the registry.
 func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	if a.Folder != nil {
 		a.importFiles(ctx, log)
 	}
 	if a.twins.twin != "" {
-		return // a second agent uses this key, and a newer bundle can be a response to that agent's report
+		return // a newer bundle can be a response to the report of the second agent
 	}
 	before, root, location := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version, a.Puller.Location().String()
 	changed, err := a.Puller.Pull(ctx)
@@ -327,7 +320,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	if now := a.Puller.Location().String(); now != location {
 		log.Info("switched to the new location of the registry", "from", location, "to", now)
-		a.delivery.sent = "" // the control plane now reads reports from the new location
+		a.delivery.sent = "" // the control plane reads reports from the new location
 	}
 	outage := err != nil && refusal.Of(err) == nil
 	a.measurePoll(outage || a.storeErr != nil, changed, a.Now())
@@ -345,7 +338,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	a.refetchMissing()
 }
 
-// logDecided logs the modules that an autonomous runtime chose without the control plane, if they changed.
+// logDecided logs changes of the modules that an autonomous runtime selected without the control plane.
 func (a *Agent) logDecided(log logr.Logger, followed autonomy.Followed) {
 	if a.logged.Changed(loggedDecided, strings.Join(followed.Decided, " ")) && len(followed.Decided) > 0 {
 		log.Info("applying the request of the runtime's Kyma until the control plane responds", "modules",
@@ -374,7 +367,7 @@ func (a *Agent) event(ctx context.Context, reason, note string) {
 	}
 }
 
-// kyma returns the runtime's Kyma, nil if it does not exist. The spec includes the pinned versions if they are valid.
+// kyma returns the runtime's Kyma with its pinned versions, or nil if it does not exist.
 func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -389,8 +382,7 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	return kyma, nil
 }
 
-// manifests returns the runtime's Manifests. Callers must not modify them, because the objects are shared with the
-// cache.
+// manifests returns the runtime's Manifests from the cache. Callers must not modify them.
 func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
 	var manifests v1beta2.ManifestList
 	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace),
@@ -432,7 +424,7 @@ func (a *Agent) patchStatus(ctx context.Context, facts *report.Facts) error {
 	if equality.Semantic.DeepEqual(before.Status, facts.Kyma.Status) {
 		return nil
 	}
-	// Patch overwrites its argument with the response, whose spec does not include the pinned versions. Pass a copy.
+	// Patch overwrites its argument with the response, which lacks the pinned versions. Pass a copy.
 	if err := a.Client.Status().
 		Patch(ctx, facts.Kyma.DeepCopy(), client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("patch the status of the runtime's Kyma: %w", err)

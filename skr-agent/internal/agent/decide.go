@@ -15,11 +15,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// minRound is the minimum time until the next round that a timer starts.
+// minRound is the minimum delay of a reconciliation that a timer starts.
 const minRound = 10 * time.Millisecond
 
-// nextRound returns the time until the next round: the shortest of the given times. untilPoll is the time until the
-// next poll. nextRound ignores a time of 0 in others.
+// nextRound returns the time until the next round: the shortest of untilPoll and the positive durations in others.
 func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	next := untilPoll
 	if other := shortest(others...); other > 0 {
@@ -28,7 +27,6 @@ func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	return max(next, minRound)
 }
 
-// shortest returns the shortest positive duration, or 0 if none is positive.
 func shortest(durations ...time.Duration) time.Duration {
 	var found time.Duration
 	for _, d := range durations {
@@ -39,7 +37,7 @@ func shortest(durations ...time.Duration) time.Duration {
 	return found
 }
 
-// settingsOf returns the settings of a bundle, which can be nil.
+// settingsOf returns the settings of a bundle. The bundle can be nil.
 func settingsOf(b *bundle.Bundle) bundle.Settings {
 	if b == nil {
 		return bundle.Settings{}
@@ -47,17 +45,17 @@ func settingsOf(b *bundle.Bundle) bundle.Settings {
 	return b.State.Settings
 }
 
-// delivery is the outcome of the last attempt to deliver a report.
+// delivery is the result of the last attempt to send a report.
 type delivery struct {
-	// sent is the content of the last delivered report, "" before the first report.
+	// sent is the content of the last sent report. Empty before the first report.
 	sent string
-	// at is the time of the last attempt, and down is true if it failed.
+	// at is the time of the last attempt. down means that the attempt failed.
 	at   time.Time
 	down bool
 }
 
-// isNeeded reports whether to deliver a report now: its content changed, or the report interval has passed since the
-// last delivery. After a failed delivery, it waits for the poll interval.
+// isNeeded reports whether to send a report now: its content changed, or the report interval has passed. After a
+// failure, it waits for the poll interval.
 func (d delivery) isNeeded(content string, now time.Time, reportInterval, pollInterval time.Duration) bool {
 	if d.down && now.Before(d.at.Add(pollInterval)) {
 		return false
@@ -65,7 +63,7 @@ func (d delivery) isNeeded(content string, now time.Time, reportInterval, pollIn
 	return content != d.sent || now.Sub(d.at) >= reportInterval
 }
 
-// after returns the state after another delivery attempt. err is the error of that attempt, nil if it succeeded.
+// after returns the delivery after another attempt. err is the error of the attempt.
 func (d delivery) after(content string, now time.Time, err error) delivery {
 	if err != nil {
 		return delivery{sent: d.sent, at: now, down: true}
@@ -73,17 +71,15 @@ func (d delivery) after(content string, now time.Time, err error) delivery {
 	return delivery{sent: content, at: now}
 }
 
-// known reports whether the control plane has the agent's key: the last accepted bundle contains the key, and no newer
-// bundle was refused because it is for another agent's key. A control plane that was restored from a backup can have a
-// previous key. The agent must then enroll its key again.
+// known reports whether the control plane has the agent's key: the last accepted bundle contains the key, and no
+// newer bundle is for another key. After a restore, the control plane can have an older key.
 func known(inForce *bundle.Bundle, thumbprint string, refused []bundle.RefusedBundle) bool {
 	return inForce != nil && inForce.Statement.Predicate.Audience.KeyThumbprint == thumbprint &&
 		!slices.ContainsFunc(refused, func(r bundle.RefusedBundle) bool { return r.Reason == refusal.WrongCluster })
 }
 
-// unenrolled returns the reason why the control plane cannot verify the agent's reports, "" for none. The statement of
-// the last accepted bundle contains the key that the control plane has. An agent with another key needs a certificate
-// or a token.
+// unenrolled returns the reason why the control plane cannot verify the agent's reports, or "" if it can. An agent
+// whose key is unknown to the control plane needs a certificate or a token.
 func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *trust.Token, now time.Time) string {
 	if p.KymaUID == "" || p.Audience.KeyThumbprint == thumbprint || certified ||
 		token != nil && now.Before(token.Expires) {
@@ -102,8 +98,8 @@ func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *tr
 	)
 }
 
-// Unenrolled returns the reason why the control plane cannot verify the reports of an agent with this key, "" for none.
-// A running agent reports the same reason if it has the same bundle and root of trust.
+// Unenrolled returns the reason why the control plane cannot verify reports that are signed with this key, or "" if
+// it can.
 func Unenrolled(
 	inForce bundle.Bundle, root trust.Root, runtime, thumbprint string, token *trust.Token, now time.Time,
 ) string {
@@ -112,8 +108,8 @@ func Unenrolled(
 	return unenrolled(p, thumbprint, certificate != nil && err == nil, token, now)
 }
 
-// certificateOf returns the certificate in a statement, nil if the statement has none. It returns an error if the
-// certificate is not valid for this key.
+// certificateOf returns the certificate in a signed statement, or nil without a certificate. It returns an error for
+// a certificate that is not valid for this key.
 func certificateOf(
 	p bundle.Predicate, root trust.Root, runtime, thumbprint string, now time.Time,
 ) (*trust.Certificate, error) {
@@ -130,8 +126,7 @@ func certificateOf(
 	return &certificate, nil
 }
 
-// contentsOf returns a string that identifies the contents of a bundle: the module, repository and digest of each
-// content.
+// contentsOf returns a string that identifies the contents of a bundle.
 func contentsOf(state bundle.DesiredState) string {
 	names := "staged"
 	for _, m := range state.All() {
@@ -142,8 +137,7 @@ func contentsOf(state bundle.DesiredState) string {
 	return names
 }
 
-// contentOf returns the content digests of a Manifest: those of its spec, and those of its applied version, which stays
-// installed while the spec is refused.
+// contentOf returns the content digests of a Manifest, for its spec and for the applied version.
 func contentOf(m *v1beta2.Manifest) []digest.Digest {
 	versions := []v1beta2.AppliedVersion{m.RequestedVersion()}
 	if applied := m.Applied(); applied != nil {

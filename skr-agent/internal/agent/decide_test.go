@@ -68,7 +68,7 @@ func TestUnenrolledAgentAdvisesToEnroll(t *testing.T) {
 		statement bundle.Predicate
 		certified bool
 		token     *trust.Token
-		want      string // part of the message, "" for no message
+		want      string // part of the message; empty if no message is expected
 	}{
 		"bundle contains the agent's key":          {by("mine", "u"), false, nil, ""},
 		"agent has a valid token":                  {by("", "u"), false, good, ""},

@@ -15,7 +15,7 @@ const (
 	// detailsInterval is the minimum time between two reads of an unchanged module, because each read can cause a
 	// report.
 	detailsInterval = 5 * time.Minute
-	// detailsTimeout and maxInspected limit the time and the number of modules to inspect in one round.
+	// Limits of the time and the number of inspected modules per reconciliation.
 	detailsTimeout = 15 * time.Second
 	maxInspected   = 5
 )
@@ -27,8 +27,8 @@ type inspected struct {
 	details *bundle.ModuleDetails
 }
 
-// inspect returns the details of modules by the name of their Manifest. Only the signed settings of the last accepted
-// bundle can request details.
+// inspect returns the details of modules by the name of their Manifest. Only the signed settings of a bundle can
+// request details.
 func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[string]*bundle.ModuleDetails {
 	wanted := settingsOf(a.Puller.Current()).Details
 	if len(wanted) == 0 || a.Inspect == nil {
@@ -57,8 +57,7 @@ func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[s
 	return all
 }
 
-// after returns the result of another read. If the details did not change, it returns the previous details with their
-// original time, so that the read does not cause a report.
+// after returns the result of another read. Unchanged details keep their time, so the read does not cause a report.
 func (k inspected) after(of string, now time.Time, details *bundle.ModuleDetails) inspected {
 	if k.details != nil {
 		same := *details

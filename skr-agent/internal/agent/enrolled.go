@@ -9,10 +9,8 @@ import (
 // BootstrapSecret is the name of the Secret that an operator applies to enroll the runtime.
 const BootstrapSecret = "skr-agent-bootstrap"
 
-// enrolledAgain restarts the agent if an operator applied another bootstrap Secret, because the agent reads the
-// registry's location, its credentials, the root of trust and the token only at startup. It checks the Secret after a
-// watch reported a change, and in the first round, because the Secret can change while another replica is the leader.
-// If the new Secret is invalid, it logs the error, and the agent continues with the previous one.
+// enrolledAgain restarts the agent if an operator applied another bootstrap Secret. The agent reads the Secret only
+// at startup. If the new Secret is invalid, the agent logs the error and continues with the previous one.
 func (a *Agent) enrolledAgain(ctx context.Context, log logr.Logger, first bool) bool {
 	if changed := a.enrolled.Swap(false); a.Enrolled == nil || !changed && !first {
 		return false
@@ -22,7 +20,7 @@ func (a *Agent) enrolledAgain(ctx context.Context, log logr.Logger, first bool) 
 		return false
 	}
 	if err != nil {
-		a.enrolled.Store(true) // the next round reads the Secret again
+		a.enrolled.Store(true) // the next reconciliation reads the Secret again
 		if a.logged.Changed(loggedBootstrap, err.Error()) {
 			log.Error(err, "failed to read the new bootstrap Secret, continuing with the previous one")
 		}

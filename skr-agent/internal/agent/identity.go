@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// identify adds the identity of the agent to a report: the fleet, and the certificate or a certificate request. It also
-// adds the enrollment, until a bundle shows that the control plane has the agent's key.
+// identify adds the agent's identity to a report: the fleet, the certificate or a certificate request, and the
+// enrollment if the control plane does not have the agent's key yet.
 func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	r.Fleet = a.Puller.Root().Fleet
 	public, err := a.Signer.PublicKey()
@@ -50,8 +50,8 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	return nil
 }
 
-// unenrolled returns the reason why the control plane refuses reports of this agent's key, "" if it accepts them. The
-// reason is also "" before the first bundle.
+// unenrolled returns the reason why the control plane refuses reports of this agent. Empty if it accepts them, and
+// before the first bundle.
 func (a *Agent) unenrolled(log logr.Logger) string {
 	b := a.Puller.Current()
 	public, err := a.Signer.PublicKey()
@@ -69,8 +69,7 @@ func (a *Agent) unenrolled(log logr.Logger) string {
 	return why
 }
 
-// certificate returns the certificate in the last accepted bundle, nil if it has no valid certificate for this agent's
-// key.
+// certificate returns the agent's certificate in the last accepted bundle, or nil if it is missing or invalid.
 func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certificate {
 	certificateExpiry.Unset()
 	b := a.Puller.Current()
@@ -89,7 +88,7 @@ func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certifica
 	return certificate
 }
 
-// requestFor returns a certificate request if the agent has no certificate or must renew it. It returns the same
+// requestFor returns a certificate request if the agent has no certificate or must renew it. It repeats the same
 // request until a bundle contains the certificate.
 func (a *Agent) requestFor(certificate *trust.Certificate) (string, error) {
 	if certificate != nil && a.Now().Before(certificate.RenewAt().Truncate(time.Second)) {

@@ -9,13 +9,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 )
 
-// gate returns the maintenance gate of this round.
+// gate returns the gate that delays upgrades until the maintenance window.
 func (a *Agent) gate(kyma *v1beta2.Kyma) maintenance.Gate {
 	return maintenance.New(a.Puller.Current(), a.Puller.Expired(), kyma, a.unmanaged, a.Puller.Clock())
 }
 
-// logWaiting logs each waiting upgrade once. It returns the time until the next maintenance window, 0 if no upgrade
-// waits for a window.
+// logWaiting logs each waiting upgrade once. It returns the time until the next maintenance window, or 0 if no
+// upgrade waits.
 func (a *Agent) logWaiting(log logr.Logger, gate maintenance.Gate, waiting map[string]string) time.Duration {
 	for _, module := range a.waiting.Replace(waiting) {
 		log.Info("upgrade waits", "module", module, "reason", waiting[module])

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/measure"
 )
 
-// Only the leading agent runs rounds, so only the leader sets these metrics.
+// Only the leading agent sets these metrics.
 var (
 	bundlesAccepted = measure.Counter(measure.Definition{
 		Name: "kyma_pull_agent_bundles_accepted_total", Help: "Accepted bundles.", Leader: true,
@@ -60,8 +60,7 @@ var (
 	})
 )
 
-// measurePoll records the outcome of a poll. failed means that the registry was unreadable, or the bundle could not be
-// stored.
+// measurePoll records the result of a poll in metrics. failed means that reading or storing the bundle failed.
 func (a *Agent) measurePoll(failed, changed bool, now time.Time) {
 	rootVersion.Set(float64(a.Puller.Root().Version))
 	rootExpiry.Set(float64(a.Puller.Root().Expires.Unix()))
@@ -73,14 +72,13 @@ func (a *Agent) measurePoll(failed, changed bool, now time.Time) {
 	if changed {
 		bundlesAccepted.Inc()
 	}
-	// Set these metrics even if the bundle did not change, because a previous process can have accepted it.
+	// Set these metrics for an unchanged bundle too, because a previous process can have accepted it.
 	if b := a.Puller.Current(); b != nil {
 		sequenceInForce.Set(float64(b.Statement.Predicate.Sequence))
 		expiry.Set(float64(b.Statement.Predicate.ExpiresAt.Unix()))
 	}
 }
 
-// measureModules sets the metrics of installed modules.
 func measureModules(installed []v1beta2.Manifest) {
 	modules.Reset()
 	for i := range installed {

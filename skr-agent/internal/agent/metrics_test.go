@@ -58,7 +58,6 @@ func TestModulesAreCountedByState(t *testing.T) {
 	}
 }
 
-// A failed poll increases the number of failures, but does not set the time of the last poll.
 func TestTimeMetricsAreAbsentBeforeFirstPoll(t *testing.T) {
 	for _, name := range []string{
 		"kyma_pull_agent_last_poll_timestamp_seconds", "kyma_pull_agent_bundle_sequence",

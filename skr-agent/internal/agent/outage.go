@@ -10,20 +10,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// outageEvents is the minimum time between the Events of two outages, so that an unstable registry causes few Events.
+// outageEvents is the minimum time between the Events of two outages. An unstable registry thus causes few Events.
 const outageEvents = 5 * time.Minute
 
-// outage is the state of the connection to the registry. It does not affect the Pod's readiness: modules continue to
-// work, and an upgrade of the agent that waits for ready Pods would be rolled back.
+// outage is the state of an outage of the registry. It does not affect the Pod's readiness, because modules continue
+// to work.
 type outage struct {
-	// why is the first error of the current outage, "" if bundles are readable.
+	// why is the first error of the current outage. Empty if the registry is available.
 	why string
-	// reportedAt is the time of the last Event about an outage. reported is true if the current outage has an Event.
+	// reportedAt is the time of the last Event about an outage. reported means that the current outage has an Event.
 	reportedAt time.Time
 	reported   bool
 }
 
-// next returns the outage after another poll that ended with err. It also reports whether to emit an Event.
+// next returns the outage after another poll, and whether to emit an Event. err is the poll's error.
 func (o outage) next(err error, now time.Time) (after outage, emit bool) {
 	switch {
 	case err != nil && o.why == "":
@@ -39,8 +39,8 @@ func (o outage) next(err error, now time.Time) (after outage, emit bool) {
 	return o, false
 }
 
-// emitRegistryEvent emits an Event when bundles become unreadable, and when they are readable again. The Event refers
-// to the Kyma only by name, because the Kyma does not exist before the first bundle.
+// emitRegistryEvent emits an Event at the start and end of an outage. It refers to the Kyma by name, because the Kyma
+// does not exist before the first bundle.
 func (a *Agent) emitRegistryEvent(err error) {
 	after, emit := a.outage.next(err, a.Now())
 	a.outage = after

@@ -18,11 +18,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
 )
 
-// proving is the state that the agent needs between rounds to run the checks of modules.
+// proving is the state of the module checks.
 type proving struct {
-	// remembered is true after the saved results of checks were read.
+	// remembered means that the saved results of checks were read.
 	remembered bool
-	// shipped contains the checks that modules ship, by the digest of the content.
+	// shipped contains the checks of modules by the digest of the module's content.
 	shipped map[digest.Digest]shipped
 	// keptTargets contains the targets of the last round by module, because most rounds change none.
 	keptTargets map[string]keptTarget
@@ -42,7 +42,7 @@ type targetInput struct {
 	resourceVersion, problem string
 }
 
-// shipped contains the checks that a module ships, or the reason why they are unreadable.
+// shipped contains the checks in a module's content, or the reason why they cannot be read.
 type shipped struct {
 	checks  []fleet.Check
 	problem string
@@ -50,8 +50,8 @@ type shipped struct {
 
 const loggedChecks = "checks"
 
-// measureBefore runs the queries of the checks of each module that this round upgrades, to get the values before the
-// upgrade. It delays the upgrade at most by the timeout of the queries. A failed query does not block the upgrade.
+// measureBefore runs the check queries of each module before its upgrade, for comparison. A failed query does not
+// block the upgrade.
 func (a *Agent) measureBefore(
 	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate,
 	sync syncScope,
@@ -78,8 +78,7 @@ func isInstalled(module string, installed []v1beta2.Manifest) bool {
 	return slices.ContainsFunc(installed, func(m v1beta2.Manifest) bool { return m.Module() == module })
 }
 
-// prove passes the checks of the bundle's modules to the check runner, saves their results, and starts a requested
-// check run.
+// prove updates the check runner with the bundle's modules, saves check results, and starts a requested check run.
 func (a *Agent) prove(ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest) {
 	if b == nil || !a.restoreChecks(ctx, log) {
 		return
@@ -89,8 +88,7 @@ func (a *Agent) prove(ctx context.Context, log logr.Logger, b *bundle.Bundle, in
 	a.runChecks(ctx, b, installed)
 }
 
-// runChecks starts the check run that the bundle's settings request, once for each run ID. Reports contain the result
-// even after the run is removed from the settings.
+// runChecks starts the check run that the bundle's settings request, once for each run ID.
 func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) {
 	run := settingsOf(b).CheckRun
 	if run == nil || a.Checks.HasRun(run.ID) {
@@ -110,8 +108,7 @@ func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1b
 	a.Checks.SetRun(run.ID, t, "")
 }
 
-// restoreChecks restores the check results that the previous process saved, once. It reports whether they were
-// restored.
+// restoreChecks reads the saved check results of the previous process once. It reports whether they were read.
 func (a *Agent) restoreChecks(ctx context.Context, log logr.Logger) bool {
 	if a.remembered {
 		return true
@@ -143,7 +140,7 @@ func (a *Agent) saveChecks(ctx context.Context, log logr.Logger) {
 	a.Checks.Saved(records)
 }
 
-// targets returns a check target for each managed module of the bundle that has checks.
+// targets returns a check target for each managed module with checks.
 func (a *Agent) targets(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) []prove.Target {
 	var targets []prove.Target
 	used, kept := map[digest.Digest]shipped{}, map[string]keptTarget{}
@@ -192,8 +189,7 @@ func (a *Agent) target(want bundle.Manifest, live *v1beta2.Manifest, found shipp
 	return t
 }
 
-// shippedBy returns the checks that a module ships. It adds them to the map used, which becomes the cache for the next
-// round.
+// shippedBy returns the checks in a module's content. It adds them to used, the cache for the next call.
 func (a *Agent) shippedBy(ctx context.Context, m bundle.Manifest, used map[digest.Digest]shipped) shipped {
 	at := slices.IndexFunc(m.Content, func(c bundle.Content) bool { return c.Name == bundle.ContentChecks })
 	if at < 0 {
@@ -204,7 +200,7 @@ func (a *Agent) shippedBy(ctx context.Context, m bundle.Manifest, used map[diges
 	if !known {
 		data, err := a.Store.Load(ctx, d)
 		if err != nil {
-			return shipped{problem: err.Error()} // not cached, so the next round loads the content again
+			return shipped{problem: err.Error()} // not cached, so the next call loads the content again
 		}
 		if found.checks, err = checks.Shipped(data); err != nil {
 			found.problem = err.Error()

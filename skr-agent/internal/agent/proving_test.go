@@ -20,7 +20,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
 )
 
-// readyManifest returns a ready Manifest with a version.
 func readyManifest(version string) v1beta2.Manifest {
 	m := v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{

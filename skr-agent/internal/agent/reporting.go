@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
 )
 
-// report delivers a report if it is needed. A failed delivery is retried with the next poll.
+// report sends a report if it is needed. After a failure, the next poll retries.
 func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts) {
 	facts.Details = a.inspect(ctx, facts.Manifests)
 	next := report.New(a.Runtime, facts)
@@ -53,7 +53,7 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	a.saveReported(ctx, log)
 }
 
-// lasting returns the report without the counts and values of checks. A change of these alone does not cause a report.
+// lasting returns the report without counts and values of checks, which alone do not cause a report.
 func lasting(r bundle.Report) bundle.Report {
 	r.Modules = slices.Clone(r.Modules)
 	for i := range r.Modules {
@@ -62,7 +62,7 @@ func lasting(r bundle.Report) bundle.Report {
 	return r
 }
 
-// saveReported stores the sequence of the delivered report. The next process needs it if the registry loses the report.
+// saveReported stores the sequence of the last sent report, in case the registry loses the report.
 func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 	err := a.Puller.SaveReported(ctx, a.sequence)
 	if err == nil {
@@ -74,18 +74,17 @@ func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 	}
 }
 
-// nextSequence returns the sequence of the next report. The control plane can refuse the result as too low until resume
-// has read the last sequence.
+// nextSequence returns the sequence of the next report. Callers must call resume first.
 func (a *Agent) nextSequence() int64 {
 	verified := a.Puller.NewestTime()
 	if a.resumed && a.sequence == 0 {
-		verified = time.Time{} // first report: ignore the bundle's time, which is old if the registry was restored
+		verified = time.Time{} // first report: the bundle's time is too old if the registry was restored
 	}
 	return bundle.NextReportSequence(a.sequence, a.Puller.Clock(), verified)
 }
 
-// resume reads the sequence of the last delivered report: the saved sequence or the registry's, whichever is higher. A
-// sequence from the clock alone could be lower if the clock was set back, and the control plane would refuse it.
+// resume reads the sequence of the last report from the cluster and the registry. A sequence from the clock alone
+// could be too low if the clock was set back.
 func (a *Agent) resume(ctx context.Context) {
 	if a.resumed {
 		return

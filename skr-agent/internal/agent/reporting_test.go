@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// nothing is an API server that accepts all writes but stores no objects.
+// nothing is a fake API client that accepts all writes and stores nothing.
 type nothing struct{ client.Client }
 
 func (nothing) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
@@ -36,8 +36,8 @@ func (nothing) Update(context.Context, client.Object, ...client.UpdateOption) er
 
 func (nothing) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// The control plane refuses a report with a lower sequence than the last accepted report. If the clock was set back,
-// the time of the newest bundle is a lower limit for the sequence.
+// The control plane refuses reports whose sequence decreases. If the clock was set back, the time of the newest
+// bundle is a lower limit.
 func TestReportsAreAcceptedAfterClockChanges(t *testing.T) {
 	signer, key, place := trusttest.NewSigner(t), trusttest.NewSigner(t), store.NewMemory()
 	root := trusttest.RootFor(t, signer)
@@ -85,7 +85,7 @@ func TestReportsAreAcceptedAfterClockChanges(t *testing.T) {
 		{by: 2 * time.Hour}, {by: 72 * time.Hour, refused: true},
 		{by: 30 * time.Hour, refused: true}, {by: 3 * time.Minute},
 	} {
-		// Change the report, so that it is delivered.
+		// Change the report, so that the agent sends it.
 		now, a.KubernetesVersion = trusttest.Now.Add(clock.by), clock.by.String()
 		a.report(t.Context(), logr.Discard(), report.Facts{})
 		repository, err := place.Reading(t.Context(), bundle.ReportRepository(trusttest.Runtime))
@@ -113,8 +113,8 @@ func TestReportsAreAcceptedAfterClockChanges(t *testing.T) {
 	}
 }
 
-// The clock was hours ahead, and is correct after a restart. The registry lost the last report, so the agent must
-// continue from the sequence that is saved in the cluster.
+// The clock was hours ahead and is correct after a restart. The registry lost the last report, so the agent must
+// continue from the sequence in the cluster.
 func TestReportsAreAcceptedAfterRegistryLostTheLastOne(t *testing.T) {
 	key, identity := trusttest.NewSigner(t), func() *age.X25519Identity {
 		identity, err := age.GenerateX25519Identity()

@@ -29,42 +29,40 @@ import (
 )
 
 const (
-	// restoreInterval is the time until the first retry of a failed restore. It doubles up to restoreDoublings times.
+	// restoreInterval is the delay of the first retry. It doubles up to restoreDoublings times.
 	restoreInterval  = time.Second
 	restoreDoublings = 5
-	// definitionsInterval is the interval at which the agent checks its CRDs if no watch reports a change. The checks
-	// are necessary because the agent may not be permitted to watch CRDs.
+	// definitionsInterval is the interval at which the agent checks its CRDs. The agent may not be permitted to watch
+	// CRDs.
 	definitionsInterval = 10 * time.Minute
 )
 
-// restoration is the state between rounds for restoring the agent's own objects.
+// restoration is the state for restoring deleted objects of the agent.
 type restoration struct {
-	// changes contains the changes since the last round. notRestored contains the logged failures. suspected contains
-	// the state of each Manifest whose content was rechecked because its module failed.
+	// These fields contain the changes since the last reconciliation, the logged failures, and the rechecked state of
+	// each failed Manifest.
 	changes                changes
 	notRestored, suspected logonce.Memo
 	lost                   losses
-	// undefined is true if the API server does not serve one of the agent's kinds. undocumented is the error of storing
-	// the documents of the last accepted bundle.
+	// undefined means that the API server does not serve one of the agent's kinds. undocumented is the error of
+	// storing the bundle's documents.
 	undefined    bool
 	undocumented error
-	// definitions are the CRDs of the agent's kinds. nextDefinitions is the time of their next check if no watch
-	// reports a change.
+	// definitions are the CRDs of the agent's kinds. nextDefinitions is the time of their next check.
 	definitions     objects.Definitions
 	nextDefinitions time.Time
-	// restoreFailed counts consecutive rounds with a failed restore.
+	// restoreFailed counts consecutive failures.
 	restoreFailed int
-	// begun is true after the first round started. It is safe for concurrent use.
+	// begun means that the first reconciliation has started.
 	begun atomic.Bool
 }
 
-// changes contains the changes of the agent's own objects since the last round. Watches add changes, and each round
-// takes all of them.
+// changes contains the changes of the agent's own objects since the last reconciliation.
 type changes struct {
 	mu sync.Mutex // guards all fields below
-	// definitions is true if any of the agent's CRDs was changed or deleted.
+	// definitions means that one of the agent's CRDs was changed or deleted.
 	definitions bool
-	// contents contains the digests of blobs whose Secrets changed. The value is true if a Secret was deleted.
+	// contents contains the digests of blobs whose Secrets changed. The value is true for a deleted Secret.
 	contents map[digest.Digest]bool
 	// secrets contains the names of deleted Secrets with the agent's state.
 	secrets map[string]bool
@@ -87,7 +85,7 @@ func (c *changes) noteContents(touched []digest.Digest, deleted bool) {
 	}
 }
 
-// noteSecret records a change of a Secret, and reports whether to start a round.
+// noteSecret records a changed Secret. It reports whether to start a reconciliation.
 func (c *changes) noteSecret(secret *metav1.PartialObjectMetadata, deleted bool) bool {
 	if d := contentstore.DigestOf(secret.Annotations); d.Validate() == nil {
 		c.noteContents([]digest.Digest{d}, deleted)
@@ -113,15 +111,13 @@ func (c *changes) take() (definitions bool, contents map[digest.Digest]bool, sec
 	return definitions, contents, secrets
 }
 
-// losses limits the log lines about stored contents that were deleted or damaged. A loss of the same content is logged
-// again only if it was not lost during at least one poll interval.
+// losses limits the log lines about deleted or damaged contents. It logs a repeated loss at most once per poll.
 type losses struct {
-	logged logonce.Memo
-	// sincePoll contains the losses since the last poll.
+	logged    logonce.Memo
 	sincePoll map[string]string
 }
 
-// news records lost contents, and returns the contents whose loss must be logged.
+// news records lost contents and returns those to log.
 func (l *losses) news(lost []digest.Digest) []digest.Digest {
 	if l.sincePoll == nil {
 		l.sincePoll = map[string]string{}
@@ -174,7 +170,7 @@ func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue
 	})
 }
 
-// restore restores the agent's own objects. It returns the time until a retry, 0 if none is needed.
+// restore restores the agent's own objects. It returns the time until a retry, or 0 if no retry is needed.
 func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.Duration {
 	definitions, contents, secrets := a.changes.take()
 	problems := map[string]string{}
@@ -226,7 +222,7 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 	return restoreInterval << min(a.restoreFailed-1, restoreDoublings)
 }
 
-// restoreObjects restores a deleted Kyma and deleted Manifests. It is a no-op if the bundle returns the runtime to
+// restoreObjects restores a deleted Kyma and deleted Manifests. It does nothing if the bundle returns the runtime to
 // lifecycle-manager.
 func (a *Agent) restoreObjects(ctx context.Context, b *bundle.Bundle) ([]string, error) {
 	if takeover.Releases(b) {
@@ -235,7 +231,7 @@ func (a *Agent) restoreObjects(ctx context.Context, b *bundle.Bundle) ([]string,
 	return a.Keeper.Restore(ctx, b)
 }
 
-// restoreDefinitions restores the CRDs, and sets undefined if the API server does not serve one of them yet.
+// restoreDefinitions restores the CRDs. It sets undefined if the API server does not serve one of the kinds yet.
 func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 	served, err := a.definitions.Restore(ctx, a.Uncached)
 	switch undefined := err != nil || !served; {
@@ -250,9 +246,8 @@ func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 	return err
 }
 
-// defineUntilBegun restores CRDs that are deleted while the agent starts, until the first round. Without it, the agent
-// would hang: the controllers wait for their kinds, and rounds wait for the controllers. The check at startup misses a
-// CRD that is terminating, because it still exists.
+// defineUntilBegun restores CRDs that are deleted before the first reconciliation. Otherwise, the agent would hang,
+// because controllers wait for their kinds and rounds wait for the controllers.
 func (a *Agent) defineUntilBegun(ctx context.Context) error {
 	var definitions objects.Definitions
 	for failed := 0; ; failed++ {
@@ -270,8 +265,8 @@ func (a *Agent) defineUntilBegun(ctx context.Context) error {
 	}
 }
 
-// restoreSecrets creates deleted Secrets with the agent's state again. It does not restore keys, because operators
-// delete a key to replace it.
+// restoreSecrets recreates deleted Secrets with the agent's state. It does not restore keys, because operators delete
+// a key to replace it.
 func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map[string]bool) error {
 	for name, save := range map[string]func(context.Context) error{pull.StateSecret: a.Puller.Save,
 		objects.MemorySecret: a.Keeper.Save} {
@@ -287,10 +282,8 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 	return nil
 }
 
-// recheck verifies stored contents whose Secrets changed, if the last prune kept them. It fetches the documents of the
-// last accepted bundle again if they are damaged. The next call of stage fetches the other damaged contents. The next
-// prune decides whether a deleted content that was stored after the last prune is needed, so its recheck is postponed
-// until then.
+// recheck verifies stored contents whose Secrets changed. It fetches damaged documents of the last accepted bundle
+// again. Damaged contents of modules are fetched by the next call of stage.
 func (a *Agent) recheck(
 	ctx context.Context, log logr.Logger, touched map[digest.Digest]bool,
 ) (postponed bool, err error) {
@@ -320,8 +313,8 @@ func (a *Agent) recheck(
 	return postponed, nil
 }
 
-// suspect requests a recheck of the content of each module that failed because its content is missing or broken, once
-// per failure. If this round fetched the content, the installer retries the module.
+// suspect rechecks the content of each module that failed because of missing or damaged content, once per failure.
+// fetched means that content was fetched since the failure, so the installer can retry.
 func (a *Agent) suspect(manifests []v1beta2.Manifest, fetched bool) {
 	for i := range manifests {
 		m := &manifests[i]

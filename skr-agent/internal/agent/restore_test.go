@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Without this restore, the agent would hang: controllers wait for their kinds, and rounds wait for the controllers.
+// Otherwise, the agent would hang, because controllers wait for their kinds and rounds wait for the controllers.
 func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.NewClientBuilder().Build()

@@ -9,9 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// writeSecrets writes the sealed Secrets of the last accepted bundle if the bundle changed them, if the last write
-// failed, and with every poll. If the Kyma was deleted in the control plane, it does nothing: the Secrets are deleted
-// after the modules.
+// writeSecrets writes the sealed Secrets of the last accepted bundle. It does nothing if the Kyma was deleted in the
+// control plane, because the Secrets are deleted after the modules.
 func (a *Agent) writeSecrets(ctx context.Context, log logr.Logger, p bundle.Predicate, again bool) {
 	if p.Deleting {
 		return

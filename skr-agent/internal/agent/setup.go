@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
-// gather is the delay between an event and the next round. It combines the many events of a module's installation.
+// gather is the delay between an event and the reconciliation. It combines the many events of an installation.
 const gather = 300 * time.Millisecond
 
 // Setup adds the agent's controller to the manager.
@@ -80,7 +80,7 @@ var request = ctrl.Request{
 	NamespacedName: client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
 }
 
-// another returns a handler that starts a round after a delay.
+// another returns an event handler that starts a reconciliation after a delay.
 func another(after time.Duration) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, after) },

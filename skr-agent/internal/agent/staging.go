@@ -15,33 +15,30 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// contents records which module contents the agent has fetched and stored. It is kept from one round to the next.
+// contents is the state of fetching and storing module contents.
 type contents struct {
-	// unstaged contains the error of each module whose content is missing.
+	// unstaged contains the error of each module with missing content.
 	unstaged map[string]error
-	// staged identifies the contents of the last fetch. staging is the running fetch, nil once it ended.
+	// staged identifies the contents of the last fetch. staging is the running fetch. Nil if no fetch is running.
 	staged  string
 	staging *pull.Staging
-	// finished is the last fetch that ended.
+	// finished is the last completed fetch.
 	finished *pull.Staging
-	// postponed is true if a round polled the registry, but could not apply the complete bundle because content was
-	// missing. A later round then applies it.
+	// postponed means that the complete bundle was not applied after the last poll, because content was missing.
 	postponed bool
-	// polled is true if the agent polled the registry while the fetch was running. The poll can make missing contents
-	// available.
+	// polled means that the agent polled the registry during the fetch. Missing contents can then be available.
 	polled bool
-	// kept contains the digests that the last prune did not delete. unpruned is true if the agent has stored contents
-	// since that prune.
+	// kept contains the digests that the last prune kept. unpruned means that contents were stored after that prune.
 	kept     map[digest.Digest]bool
 	unpruned bool
 }
 
-// stageTimeSlice is the maximum time to fetch contents before a round writes the Manifests whose content is present.
+// stageTimeSlice is how long a reconciliation waits for content before it applies the modules whose content is
+// present.
 const stageTimeSlice = 300 * time.Millisecond
 
-// stage fetches the contents of the state once, and missing contents again with every poll. It reports whether it
-// fetched contents. An unfinished fetch stays in staging. If the content store is unreadable, stage does not change the
-// errors of modules.
+// stage fetches the contents of a desired state, and missing contents again after every poll. It reports whether it
+// fetched contents. A fetch that takes too long continues in the background.
 func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) (bool, error) {
 	needed := contentsOf(state)
 	if a.staged != needed {
@@ -68,7 +65,7 @@ func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.Desired
 	return true, nil
 }
 
-// refetchMissing requests another fetch of missing contents, immediately or after the current fetch.
+// refetchMissing requests another fetch of missing contents.
 func (a *Agent) refetchMissing() {
 	switch {
 	case a.staging != nil:
@@ -78,8 +75,7 @@ func (a *Agent) refetchMissing() {
 	}
 }
 
-// stageAgain returns the time until another fetch, if contents are missing and a poll ran during the last fetch. 0
-// means that the next poll fetches them.
+// stageAgain returns the time until missing contents are fetched again, or 0 for the next poll.
 func (a *Agent) stageAgain() time.Duration {
 	polled := a.polled
 	a.polled = false
@@ -90,7 +86,7 @@ func (a *Agent) stageAgain() time.Duration {
 	return minRound
 }
 
-// lacks reports whether the last fetch failed to store a content, or has not stored it yet.
+// lacks reports whether the last fetch has not stored a content.
 func (a *Agent) lacks(d digest.Digest) bool {
 	last := cmp.Or(a.staging, a.finished)
 	return last != nil && last.Lacks(d)

@@ -23,13 +23,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// server is an API server with Secrets.
+// server is a fake API server with Secrets.
 type server struct {
 	client.Client
-	items []metav1.PartialObjectMetadata
-	// err is the error of lists.
-	err error
-	// deleted contains the names of deleted objects.
+	items   []metav1.PartialObjectMetadata
+	err     error
 	deleted []string
 }
 
@@ -43,7 +41,7 @@ func (s *server) Delete(_ context.Context, o client.Object, _ ...client.DeleteOp
 	return nil
 }
 
-// stocked returns an Agent with a content store in the Secrets of the server.
+// stocked returns an Agent whose content store uses the server.
 func stocked(s *server) *Agent {
 	store := contentstore.New(s, s, "kyma-system")
 	return New(Options{Store: store, Puller: pull.New(pull.Options{Store: store})})
@@ -86,7 +84,7 @@ func TestContentOfReplacedBundleIsPruned(t *testing.T) {
 		require.NoError(t, a.prune(t.Context(), facts))
 	}
 	round(bundle.DesiredState{})
-	// Another bundle stores some contents. Then the agent applies the first bundle again.
+	// Another bundle stores contents. Then the agent applies the first bundle again.
 	a.staged, a.staging = "others", a.Puller.Stage(bundle.DesiredState{}, nil)
 	api.items = []metav1.PartialObjectMetadata{
 		{

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// recordRemoved logs the removed objects of lifecycle-manager and emits an Event, once after each removal.
+// recordRemoved logs lifecycle-manager's removed objects and emits an Event.
 func (a *Agent) recordRemoved(log logr.Logger, kyma *v1beta2.Kyma, removed []bundle.ObjectRef) {
 	if len(removed) == a.leftovers {
 		return

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
-// addTrouble adds failed reads and writes to the facts, and logs failed writes once.
+// addTrouble adds errors to the facts of the report. It logs failed writes once.
 func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects.Outcome, others ...error) {
 	facts.Unstaged = withRefused(facts.Unstaged, written.Failures)
 	facts.Trouble = troubleOf(a.storeErr, facts.Unreadable, written.Failures, others...)
@@ -36,7 +36,7 @@ func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects
 	}
 }
 
-// withRefused returns the reason why modules do not have the bundle's version: missing content, or a refused Manifest.
+// withRefused adds refused Manifests to the errors of modules with missing content.
 func withRefused(unstaged map[string]error, failures []objects.Failure) map[string]error {
 	all := maps.Clone(unstaged)
 	for _, f := range failures {
@@ -51,14 +51,14 @@ func withRefused(unstaged map[string]error, failures []objects.Failure) map[stri
 	return all
 }
 
-// canBeAgentFault reports whether the agent's image can be the cause of a failure. Policies, webhooks and quotas of the
-// runtime are other causes.
+// canBeAgentFault reports whether the agent's image can be the cause of a failure. Other causes are policies,
+// webhooks and quotas of the runtime.
 func canBeAgentFault(f objects.Failure) bool {
 	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
 }
 
-// troubleOf summarizes failed reads and writes, nil for none. The summary starts with a bundle that cannot be stored,
-// because that blocks all newer bundles. Invalid pins in the runtime's Kyma are next.
+// troubleOf summarizes errors for the report. It starts with a bundle that cannot be stored, because that blocks all
+// newer bundles. It returns nil without errors.
 func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
 	trouble := bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused}
 	var texts []string
@@ -98,7 +98,7 @@ func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...
 	return &trouble
 }
 
-// named lists the first three objects that could not be written. It shortens their names to leave room for the reason.
+// named lists the first three objects that could not be written, with shortened names.
 func named(failures []objects.Failure) string {
 	const shown, nameBytes = 3, 64
 	var names []string
@@ -132,7 +132,7 @@ func innermost(err error) error {
 	}
 }
 
-// logOutage logs once if newer bundles become unavailable, and once if they are available again.
+// logOutage logs the start and end of an outage once.
 func (a *Agent) logOutage(log logr.Logger, outage bool, err error) {
 	state := ""
 	switch {
@@ -156,7 +156,7 @@ func newRounds() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
 }
 
-// logRound logs a failed round once, and returns the time until the retry. The time is 0 after a success.
+// logRound logs an error once and returns the time until the retry, or 0 after a success.
 func (a *Agent) logRound(ctx context.Context, log logr.Logger, err error) time.Duration {
 	if err == nil || ctx.Err() != nil {
 		a.rounds = newRounds()

@@ -13,31 +13,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// confirmingPolls is the number of polls that must find the agent's own report in the registry before a report is sent
-// as Confirmed. A second agent with the same key would find this report with its next poll, and replace it.
+// confirmingPolls is the number of polls that must find the agent's own report in the registry. A second agent with
+// the same key would replace the report in this time.
 const confirmingPolls = 3
 
-// twins detects a second agent that reports with the same key, such as the agent in a cluster that was restored from a
-// snapshot of this cluster. If the registry has a newer report with this key that this agent did not write, a second
-// agent wrote it.
+// twins detects a second agent with the same key, such as in a cluster that was restored from a snapshot. The
+// registry then contains a newer report that this agent did not write.
 type twins struct {
-	// own is the digest of the last report that this agent delivered, empty before the first report.
+	// own is the digest of the last report of this agent. Empty before the first report.
 	own digest.Digest
-	// reads counts the polls that found own in the registry, up to confirmingPolls.
+	// reads counts the polls that found own in the registry.
 	reads int
-	// twin is the instance of the second agent, empty for none. It stays set until the agent restarts. Until then, the
-	// agent accepts no newer bundle, because the bundle can be a response to the other cluster's request.
+	// twin is the instance ID of the second agent. It stays set until the agent restarts. Until then, the agent
+	// accepts no newer bundle, which could be for the other cluster.
 	twin string
 }
 
-// confirmed reports whether enough polls found this agent's report in the registry, and no second agent was detected.
+// confirmed reports whether enough polls found this agent's report, and no second agent exists.
 func (t *twins) confirmed() bool { return t.twin == "" && t.reads >= confirmingPolls }
 
-// delivered records a report that this agent pushed.
 func (t *twins) delivered(d digest.Digest) { t.own = d }
 
-// found reports whether a second agent wrote the newest report in the registry, and records its instance. report is nil
-// if this agent's key did not sign the newest report.
+// found reports whether a second agent wrote the newest report in the registry. report is nil if another key signed
+// it.
 func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, instance string, sequence int64) bool {
 	switch {
 	case t.own == "" || newest == "":
@@ -53,9 +51,8 @@ func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, insta
 	return true
 }
 
-// checkForTwin compares the newest report in the registry with this agent's last report. It is a no-op if the registry
-// does not respond. If polled is true and the report is still the newest, the check counts toward the confirmation of
-// the report. Other rounds do not count, because a second agent needs a poll interval to replace the report.
+// checkForTwin detects a second agent by the newest report in the registry. Only checks after a poll confirm the
+// agent's own report, because a second agent needs a poll interval to replace it.
 func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) {
 	if a.twins.own == "" || a.Instance == "" {
 		return
@@ -81,7 +78,7 @@ func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) 
 	if !a.twins.found(newest, report, a.Instance, a.sequence) {
 		return
 	}
-	a.delivery.sent = "" // report again, because the second agent replaced this agent's report
+	a.delivery.sent = "" // replace the second agent's report
 	if a.twins.twin != before {
 		why := a.cloned()
 		log.Error(errors.New(why), "detected a second agent, accepting no newer bundles")
@@ -89,7 +86,7 @@ func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) 
 	}
 }
 
-// ownReport fetches a report. It returns nil if another key signed the report.
+// ownReport fetches a report, or returns nil if another key signed it.
 func (a *Agent) ownReport(ctx context.Context, from store.Reader, reference string) (*bundle.AcceptedReport, error) {
 	key, err := a.Signer.PublicKey()
 	if err != nil {
@@ -106,7 +103,7 @@ func (a *Agent) ownReport(ctx context.Context, from store.Reader, reference stri
 	return &report, nil
 }
 
-// cloned returns a message about the second agent, "" if none was detected.
+// cloned returns a message about the second agent, or "" if none was detected.
 func (a *Agent) cloned() string {
 	if a.twins.twin == "" {
 		return ""

@@ -14,8 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
-// upgrade reconciles the image of the agent's Deployment. whole is true if the agent's image did not cause a failure in
-// this round.
+// upgrade updates the image of the agent's Deployment. whole means that the agent's image did not cause a failure.
 func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	if a.Deployment == nil {
 		return
@@ -49,15 +48,14 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	a.agentProblem, a.proven = outcome.Problem, outcome.Proven
 }
 
-// trial records which kinds of failures occurred since the process started. Rounds write them, and watchImage reads
-// them.
+// trial records failures since the process started, for the decision about the agent's new image.
 type trial struct {
 	ownFailure      atomic.Bool // the image can be the cause of a failure
-	registryFailure atomic.Bool // the registry did not return an acceptable bundle, or did not accept a report
+	registryFailure atomic.Bool // the registry returned no acceptable bundle, or refused a report
 }
 
-// wantedImage returns the agent's image in the last accepted bundle. It returns an empty Wanted if the bundle must not
-// change the image, because it expired or the root of trust has release keys.
+// wantedImage returns the agent's image in the last accepted bundle. It is empty if the bundle expired, or if the
+// root of trust has release keys.
 func (a *Agent) wantedImage() upgrade.Wanted {
 	b := a.Puller.Current()
 	if b == nil || a.Puller.Expired() || a.Puller.Root().HasReleaseKeys() {
@@ -68,8 +66,8 @@ func (a *Agent) wantedImage() upgrade.Wanted {
 	}
 }
 
-// watchImage rolls back the agent's image if it does not prove itself within the deadline. It is independent of the
-// rounds, because a broken image can hang in a round.
+// watchImage rolls back the agent's image if it is not proven before the deadline. It does not depend on
+// reconciliations, because a broken image could block them.
 func (a *Agent) watchImage(ctx context.Context) error {
 	for wait := a.UpgradeDeadline; ; wait = again {
 		select {
@@ -92,8 +90,8 @@ func (a *Agent) watchImage(ctx context.Context) error {
 // again is the interval of watchImage after the deadline.
 const again = 30 * time.Second
 
-// agentImage returns the agent's image in the settings, read from a mirror if one is configured. It returns "" for an
-// image without a digest.
+// agentImage returns the agent's image in the settings, from a configured mirror. It returns "" for an image without
+// a digest.
 func agentImage(settings bundle.Settings) string {
 	name, pin, pinned := strings.Cut(settings.Agent, "@")
 	if !pinned {

@@ -1,5 +1,4 @@
-// Package logonce records the last log line of each subject, so that a caller can log a persistent state once instead
-// of in every round.
+// Package logonce records the last log line of each subject. Callers use it to log a persistent state only once.
 package logonce
 
 import (
@@ -7,10 +6,10 @@ import (
 	"slices"
 )
 
-// Memo records the last text by subject. The zero value is empty. It is not safe for concurrent use.
+// Memo contains the last text by subject. The zero value is empty. It is not safe for concurrent use.
 type Memo struct{ last map[string]string }
 
-// Changed records the text of a subject, "" for none, and reports whether the text changed.
+// Changed records the text of a subject and reports whether the text changed. An empty text removes the subject.
 func (m *Memo) Changed(subject, text string) bool {
 	if m.last[subject] == text {
 		return false
@@ -24,7 +23,7 @@ func (m *Memo) Changed(subject, text string) bool {
 	return true
 }
 
-// Replace replaces the texts of all subjects, and returns the sorted subjects whose text is new or different.
+// Replace replaces all texts and returns the sorted subjects whose text is new or different.
 func (m *Memo) Replace(all map[string]string) []string {
 	var news []string
 	for _, subject := range slices.Sorted(maps.Keys(all)) {

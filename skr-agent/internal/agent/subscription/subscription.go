@@ -1,8 +1,8 @@
-// Package subscription keeps a connection to the publisher's notification server. It reads server-sent events, and
-// calls a function that requests a poll.
+// Package subscription keeps a connection to the publisher's notification server, which sends server-sent events.
+// Each event triggers a poll of the registry.
 //
-// A notification has no content, and regular polls continue. Limits bound the cost of a silent, hostile or broken
-// endpoint: a few polls per minute, some bytes of memory, and reconnects with backoff.
+// The package limits the number of polls, the memory and the reconnects, because the server can be hostile or broken.
+// Regular polls continue without a connection.
 package subscription
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
 )
 
-// Limits for the endpoint. Notifications are frequent only during a rollout.
+// Limits for the notification server.
 const (
 	pollSpacing     = time.Second
 	pollsAtOnce     = 5
@@ -38,7 +38,7 @@ const (
 
 // Options configure a Subscription.
 type Options struct {
-	// Open connects to the endpoint until its context ends.
+	// Open connects to the notification server.
 	Open func(ctx context.Context) (io.ReadCloser, error)
 	// Notify requests a poll. It must not block.
 	Notify func()
@@ -48,11 +48,10 @@ type Options struct {
 // Subscription is a connection to the notification server that reconnects after failures.
 type Subscription struct {
 	options Options
-	pending chan struct{} // contains an element if a poll is pending
+	pending chan struct{} // contains an element while a poll is pending
 	logged  logonce.Memo
 }
 
-// loggedConnection is the only subject of Subscription.logged.
 const loggedConnection = "connection"
 
 var (
@@ -67,12 +66,12 @@ var (
 	})
 )
 
-// New returns a Subscription that is not connected.
+// New returns a Subscription. Start connects it.
 func New(options Options) *Subscription {
 	return &Subscription{options: options, pending: make(chan struct{}, 1)}
 }
 
-// Start connects, and reconnects after failures, until ctx is done. It always returns nil.
+// Start keeps a connection open until ctx is done. It always returns nil.
 func (s *Subscription) Start(ctx context.Context) error {
 	go s.passOn(ctx)
 	backoff := newBackoff()
@@ -100,7 +99,6 @@ func (s *Subscription) Start(ctx context.Context) error {
 	return nil
 }
 
-// newBackoff returns the backoff of failed connections.
 func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 1, Steps: 100, Cap: 2 * time.Minute}
 }
@@ -120,7 +118,7 @@ func (s *Subscription) connect(ctx context.Context) error {
 	if s.logged.Changed(loggedConnection, "connected") {
 		s.options.Log.Info("connected to the publisher's notification server")
 	}
-	// Poll once, because bundles can have been published before the connection.
+	// Poll once, because a bundle can have been published before the connection was open.
 	s.ask()
 	silence := time.AfterFunc(silenceTimeout, cancel)
 	defer silence.Stop()
@@ -131,10 +129,10 @@ func (s *Subscription) connect(ctx context.Context) error {
 	return err
 }
 
-// errEnded is the error of a connection that ended without a fault.
+// errEnded is the error of a connection that ended normally.
 var errEnded = errors.New("the connection ended")
 
-// read reads the lines of a response until it ends or exceeds a limit. It calls alive for each line.
+// read reads a response until it ends or exceeds a limit. It calls alive for each line.
 func (s *Subscription) read(response io.Reader, alive func()) error {
 	lines := bufio.NewScanner(response)
 	lines.Buffer(make([]byte, 0, maxLineBytes), maxLineBytes)
@@ -144,7 +142,7 @@ func (s *Subscription) read(response io.Reader, alive func()) error {
 			return fmt.Errorf("the publisher sent more than %d lines per second", linesPerSecond)
 		}
 		alive()
-		// Every event requests a poll, so ignore its data.
+		// Every event requests a poll. Its data does not matter.
 		if bytes.HasPrefix(lines.Bytes(), []byte("data:")) {
 			received.Inc()
 			s.ask()
@@ -156,7 +154,7 @@ func (s *Subscription) read(response io.Reader, alive func()) error {
 	return errEnded
 }
 
-// ask requests a poll. passOn delays it if needed.
+// ask requests a poll.
 func (s *Subscription) ask() {
 	select {
 	case s.pending <- struct{}{}:
@@ -164,7 +162,7 @@ func (s *Subscription) ask() {
 	}
 }
 
-// passOn calls Notify for pending polls, within the rate limits, until ctx is done.
+// passOn calls Notify for pending polls, within the rate limits.
 func (s *Subscription) passOn(ctx context.Context) {
 	spacing, sustained := rate.NewLimiter(rate.Every(pollSpacing), 1),
 		rate.NewLimiter(rate.Every(pollInterval), pollsAtOnce)
@@ -178,7 +176,7 @@ func (s *Subscription) passOn(ctx context.Context) {
 			return
 		}
 		select {
-		case <-s.pending: // the poll covers notifications that arrived during the wait
+		case <-s.pending: // the poll also covers notifications that arrived during the wait
 		default:
 		}
 		s.options.Notify()

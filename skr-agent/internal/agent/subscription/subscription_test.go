@@ -14,7 +14,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// run runs a Subscription with a fake clock. It returns the number of connections and the times of requested polls.
+// run runs a Subscription with a fake clock. It returns the number of connections and the times of polls.
 func run(
 	t *testing.T, lasts time.Duration, open func(ctx context.Context) (io.ReadCloser, error),
 ) (connections int64, polls []time.Duration) {
@@ -41,7 +41,7 @@ func run(
 	return connections, polls
 }
 
-// sends returns a response that sends each line after a delay, and then stays open until ctx is done.
+// sends returns a response that sends each line after a delay and then stays open.
 func sends(ctx context.Context, every time.Duration, lines ...string) io.ReadCloser {
 	reader, writer := io.Pipe()
 	go func() {
@@ -64,7 +64,7 @@ func TestNotificationRequestsPoll(t *testing.T) {
 	connections, polls := run(t, 90*time.Second, func(ctx context.Context) (io.ReadCloser, error) {
 		return sends(ctx, 20*time.Second, ":\n\n", "data: bundle\n\n", ": data: no\n\n", "id: 7\ndata: bundle\n\n"), nil
 	})
-	want := []time.Duration{0, 40 * time.Second, 80 * time.Second} // for the connection and two notifications
+	want := []time.Duration{0, 40 * time.Second, 80 * time.Second} // the connection and two notifications
 	if connections != 1 || len(polls) != len(want) {
 		t.Fatalf("got %d connections and polls after %v, want 1 connection and polls after %v", connections, polls,
 			want)
@@ -85,7 +85,6 @@ func TestConcurrentNotificationsRequestOnePoll(t *testing.T) {
 	}
 }
 
-// Each endpoint sends as much as possible for an hour.
 func TestHostileEndpointCausesFewPolls(t *testing.T) {
 	lies := func(lines string) func(context.Context) (io.ReadCloser, error) {
 		return func(context.Context) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(lines)), nil }
@@ -128,7 +127,6 @@ func TestHostileEndpointCausesFewPolls(t *testing.T) {
 	}
 }
 
-// The publisher restarts after an hour, and is unavailable for a minute.
 func TestSubscriptionReconnectsToRestartedPublisher(t *testing.T) {
 	var began time.Time
 	connections, polls := run(t, time.Hour+3*time.Minute, func(ctx context.Context) (io.ReadCloser, error) {
@@ -155,7 +153,6 @@ func TestSubscriptionReconnectsToRestartedPublisher(t *testing.T) {
 	}
 }
 
-// The publisher closes each connection after 40 minutes.
 func TestClosedConnectionIsNotLogged(t *testing.T) {
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
@@ -180,7 +177,7 @@ func TestClosedConnectionIsNotLogged(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		cancel()
 		<-ended
-		time.Sleep(time.Hour) // lets the last connection end
+		time.Sleep(time.Hour) // the last connection ends
 	})
 	for i := 1; i < len(opened); i++ {
 		if pause := opened[i] - opened[i-1] - 40*time.Minute; pause > reconnectSpread {

@@ -15,28 +15,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// container is the name of the agent's container.
 const container = "skr-agent"
 
 // Deployment reads and patches the Deployment that runs this agent.
 type Deployment struct {
 	Client          client.Client
 	Namespace, Name string
-	// Pod is the name of the agent's Pod. Running is the image of this Pod.
+	// Pod is the name of the agent's Pod, and Running its image.
 	Pod, Running string
 }
 
-// Outcome is the outcome of a decision about the agent's image.
+// Outcome is the result of a decision about the agent's image.
 type Outcome struct {
-	// Message describes the action for the log, "" for none.
+	// Message describes the action for the log. Empty without an action.
 	Message string
-	// Problem is the reason why the agent does not run the bundle's image, "" if it does.
+	// Problem is the reason why the agent does not run the bundle's image. Empty if it does.
 	Problem string
-	// Proven is true if the running image proved itself.
+	// Proven means that the running image ran for one minute without a failure.
 	Proven bool
 }
 
-// Find returns the named Deployment with the image of the agent's Pod.
+// Find returns the agent's Deployment with the image of the agent's Pod.
 func Find(ctx context.Context, uncached client.Client, namespace, name, pod string) (*Deployment, error) {
 	var own corev1.Pod
 	if err := uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: pod}, &own); err != nil {
@@ -49,31 +48,30 @@ func Find(ctx context.Context, uncached client.Client, namespace, name, pod stri
 	return &Deployment{Client: uncached, Namespace: namespace, Name: name, Pod: pod, Running: *running}, nil
 }
 
-// Start counts this start, and rolls back to the previous image after too many starts.
+// Start counts a start of the agent, and rolls back to the previous image after too many starts.
 func (d *Deployment) Start(ctx context.Context) (Outcome, error) {
 	return d.decide(ctx, Wanted{}, Start)
 }
 
-// Again calls the package function Again and applies its step, before the agent restarts itself. ran is the time since
-// the agent's start.
+// Again applies the step of the package function Again before the agent restarts itself. ran is the time since the
+// agent's start.
 func (d *Deployment) Again(ctx context.Context, ran time.Duration) error {
 	_, err := d.decide(ctx, Wanted{}, func(k Known) Step { return Again(k, ran) })
 	return err
 }
 
-// Round calls the package function Round and applies its step, after a round of the agent.
+// Round applies the step of the package function Round after a round of the agent.
 func (d *Deployment) Round(ctx context.Context, wanted Wanted, well time.Duration) (Outcome, error) {
 	return d.decide(ctx, wanted, func(k Known) Step { return Round(k, wanted, well) })
 }
 
-// Overdue calls the package function Overdue and applies its step, at the deadline for the current image to prove
-// itself.
+// Overdue applies the step of the package function Overdue at the deadline for a new image.
 func (d *Deployment) Overdue(ctx context.Context, unreachable bool) (Outcome, error) {
 	return d.decide(ctx, Wanted{}, func(k Known) Step { return Overdue(k, unreachable) })
 }
 
-// decide reads the Deployment and applies the decided step. It returns a conflict error if another Pod changed the
-// Deployment after the read.
+// decide reads the Deployment and applies the step that the function decide returns. It returns a conflict error
+// after a concurrent change of the Deployment.
 func (d *Deployment) decide(ctx context.Context, wanted Wanted, decide func(Known) Step) (Outcome, error) {
 	var deployment appsv1.Deployment
 	if err := d.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Name}, &deployment); err != nil {
@@ -88,7 +86,7 @@ func (d *Deployment) decide(ctx context.Context, wanted Wanted, decide func(Know
 	if step.State != known.State {
 		counted := d.starts(&deployment)
 		if step.Set != known.Set || step.Proven != known.Proven {
-			counted = nil // the trial ended
+			counted = nil // the image is proven or rolled back
 		}
 		if err := d.write(ctx, &deployment, step, counted.with(d.Pod, step.Starts)); err != nil {
 			return Outcome{}, err
@@ -120,8 +118,8 @@ func (d *Deployment) starts(deployment *appsv1.Deployment) starts {
 	return parseStarts(deployment.Annotations[v1beta2.AnnotationUnprovenStarts])
 }
 
-// known returns the state of the Deployment. It ignores the starts of other Pods, because a user who can evict Pods can
-// cause any number of starts.
+// known returns the state of the Deployment and the starts of the agent's own Pod. Starts of other Pods do not count,
+// because a user who can evict Pods can cause any number of starts.
 func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 	known := Known{Running: d.Running, State: State{
 		Set: set, Starts: d.starts(deployment).of(d.Pod),
@@ -130,7 +128,7 @@ func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 		Former:    deployment.Annotations[v1beta2.AnnotationFormerImages],
 		Requested: deployment.Annotations[v1beta2.AnnotationRequestedImage],
 	}}
-	// A webhook of the cluster can replace the registry in the Pod's image, for example with a cache.
+	// A webhook can replace the registry in the Pod's image, for example with a cache.
 	if bundle.ImageDigest(d.Running) == bundle.ImageDigest(set) {
 		known.Running = set
 	}

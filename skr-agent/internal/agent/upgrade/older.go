@@ -8,21 +8,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxFormer limits the number of replaced images in Known.Former.
 const maxFormer = 20
 
-// Wanted is the image of the last accepted bundle.
+// Wanted is the agent's image in the last accepted bundle.
 type Wanted struct {
-	// Image is the image with its digest, "" for none.
+	// Image is the image with its digest. Empty if the bundle has no image.
 	Image string
 	// Release is the version of the running agent.
 	Release string
-	// GoesBack reports whether the bundle's statement allows a rollback from one image to another.
+	// GoesBack reports whether the bundle allows a rollback from one image to another.
 	GoesBack func(from, to string) bool
 }
 
-// older returns the reason why the agent refuses the bundle's image as older than the current image, "" if it does not.
-// A reverted commit or a replayed setting must not downgrade the agent to a release with known faults.
+// older returns the reason why the bundle's image is refused as older than the current image, or "" if it is
+// accepted. A replayed setting must not downgrade the agent to a release with known faults.
 func (k Known) older(w Wanted) string {
 	if w.Image == "" || bundle.ImageDigest(w.Image) == bundle.ImageDigest(k.Set) || w.GoesBack(k.Set, w.Image) {
 		return ""
@@ -50,7 +49,7 @@ func (k Known) former() []string {
 	return strings.FieldsFunc(k.Former, func(r rune) bool { return r == ',' })
 }
 
-// leaving returns the value of State.Former after an upgrade from the current image to the given image.
+// leaving returns the new value of State.Former after an upgrade to image.
 func (k Known) leaving(image string) string {
 	former := slices.DeleteFunc(append(k.former(), bundle.ImageDigest(k.Set)), func(d string) bool {
 		return d == bundle.ImageDigest(image)
@@ -58,8 +57,7 @@ func (k Known) leaving(image string) string {
 	return strings.Join(former[max(0, len(former)-maxFormer):], ",")
 }
 
-// without returns the value of State.Former after a rollback to the given image, which is then no longer a replaced
-// image.
+// without returns the new value of State.Former after a rollback to image.
 func (k Known) without(image string) string {
 	return strings.Join(slices.DeleteFunc(k.former(), func(d string) bool { return d == bundle.ImageDigest(image) }),
 		",")

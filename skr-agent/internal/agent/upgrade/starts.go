@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// starts counts the starts of Pods with the image on trial, in the order of their last starts. With several replicas,
-// the Pods of a broken image lead and exit in turn, so each Pod needs a count of its own.
+// starts counts the starts of each Pod with a new image. With several replicas, the Pods of a broken image lead and
+// exit in turn.
 type starts []podStarts
 
 type podStarts struct {
@@ -15,11 +15,10 @@ type podStarts struct {
 	count int
 }
 
-// maxCountedPods is the maximum number of Pods with a count. Beyond it, the Pods with the oldest starts are dropped,
-// such as evicted Pods.
+// maxCountedPods limits the number of counted Pods. The Pods with the oldest starts are dropped.
 const maxCountedPods = 8
 
-// parseStarts parses POD:COUNT entries, separated by commas. It ignores invalid entries.
+// parseStarts parses POD:COUNT entries, separated by commas.
 func parseStarts(text string) (all starts) {
 	for entry := range strings.SplitSeq(text, ",") {
 		pod, number, _ := strings.Cut(entry, ":")
@@ -38,7 +37,6 @@ func (s starts) String() string {
 	return strings.Join(entries, ",")
 }
 
-// of returns the number of starts of a Pod.
 func (s starts) of(pod string) int {
 	if at := slices.IndexFunc(s, func(p podStarts) bool { return p.pod == pod }); at >= 0 {
 		return s[at].count

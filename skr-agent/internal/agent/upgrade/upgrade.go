@@ -1,7 +1,8 @@
-// Package upgrade decides which image the agent's Deployment runs. A new image must prove itself by working without
-// failure. Otherwise it is rolled back to the last proven image. The old agent rolls back if the new Pod never becomes
-// ready. The new agent rolls back itself if it restarts too often or does not work before the deadline. The decisions
-// are pure, and Deployment applies them.
+// Package upgrade decides which image the agent's Deployment runs. A new image is proven after it ran for one minute
+// without a failure. Otherwise, it is rolled back to the last proven image.
+//
+// The old agent rolls back if the new Pod never becomes ready. The new agent rolls back if it restarts too often or
+// fails until the deadline. The decisions are pure, and Deployment applies them.
 package upgrade
 
 import (
@@ -11,28 +12,27 @@ import (
 )
 
 const (
-	// MaxStarts is the maximum number of starts of a Pod with an unproven image. The value tolerates a node restart,
-	// and ends a crash loop after about two minutes.
+	// MaxStarts is the maximum number of starts of a Pod with an unproven image. It tolerates a node restart, and
+	// ends a crash loop after about two minutes.
 	MaxStarts = 4
-	// Trial is the time without a failed round after which an image is proven.
+	// Trial is the time without a failure after which an image is proven.
 	Trial = time.Minute
 )
 
-// State is the part of the Deployment that the functions of this package change.
+// State is the part of the Deployment that this package changes.
 type State struct {
 	// Set is the image in the template of the Deployment.
 	Set string
-	// Proven is the last image that proved itself. Failed is the last image that was rolled back. Starts is the number
-	// of starts of this Pod while Set is not proven.
+	// Proven is the last proven image. Failed is the last image that was rolled back. Starts counts the starts of
+	// this Pod while Set is not proven.
 	Proven, Failed string
 	Starts         int
-	// Former contains the digests of the images that bundles replaced, separated by commas.
+	// Former contains the digests of replaced images, separated by commas.
 	Former string
-	// Undecided is an image whose last trial ended because the registry did not work. Trials is the number of trials of
-	// this image that ended for this reason.
+	// Undecided is an image whose trial ended because the registry failed. Trials counts these trials.
 	Undecided string
 	Trials    int
-	// Requested is the last image that the agent set because a bundle requested it. Other images come from the chart.
+	// Requested is the last image that a bundle requested. Other images come from the chart.
 	Requested string
 }
 
@@ -41,7 +41,7 @@ type Known struct {
 	State
 	// Running is the image of this Pod.
 	Running string
-	// Stuck is true if the Pods of Set did not become ready within the Deployment's progress deadline.
+	// Stuck means that the Pods with image Set exceeded the Deployment's progress deadline.
 	Stuck bool
 }
 
@@ -52,10 +52,10 @@ type Step struct {
 	Message string
 }
 
-// onTrial reports whether the running image is the image in the template, is not proven, and has a proven predecessor.
+// onTrial reports whether this Pod runs a new image that is not proven and can be rolled back.
 func (k Known) onTrial() bool { return k.Running == k.Set && k.Proven != "" && k.Proven != k.Set }
 
-// Start returns the step at the start of the agent. It must run before any work that can crash.
+// Start returns the step at the start of the agent. Callers must apply it before any work that can crash.
 func Start(k Known) Step {
 	s := Step{State: k.State}
 	if !k.onTrial() {
@@ -68,9 +68,8 @@ func Start(k Known) Step {
 	return s
 }
 
-// Again returns the step before the agent restarts itself because its bootstrap Secret changed. This restart does not
-// count toward MaxStarts if the agent ran for at least Trial. After a shorter time it counts, because the image could
-// be in a loop of restarts.
+// Again returns the step before the agent restarts itself for a new bootstrap Secret. The restart counts toward
+// MaxStarts only if the agent ran for less than Trial.
 func Again(k Known, ran time.Duration) Step {
 	s := Step{State: k.State}
 	if k.onTrial() && s.Starts > 0 && ran >= Trial {
@@ -79,12 +78,11 @@ func Again(k Known, ran time.Duration) Step {
 	return s
 }
 
-// Round returns the step after a round of the leading agent. well is the time without a failed round. A round fails if
-// it could not read, accept or apply the bundle, or could not deliver a report.
+// Round returns the step after a round of the leading agent. well is the time since the last failed round.
 func Round(k Known, w Wanted, well time.Duration) Step {
 	s, wanted := Step{State: k.State}, w.Image
 	if k.Running != k.Set {
-		// A Pod with another image is starting. This Pod leads until the other one is ready.
+		// A Pod with another image is starting. This Pod leads until the other Pod is ready.
 		if k.Stuck && k.Proven != "" {
 			return k.back("Pods with the new image did not become ready in time")
 		}
@@ -100,17 +98,17 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 		}
 		s.Message = fmt.Sprintf("the agent's image %s proved itself", k.Running)
 	}
-	if wanted != "" && k.Failed != wanted { // if the bundle has no image, keep the failed image of the chart
+	if wanted != "" && k.Failed != wanted { // without an image in the bundle, keep the failed image of the chart
 		s.Failed = ""
 	}
 	s.forgetUndecided(wanted)
 	next := wanted
 	if next == "" {
-		next = s.Undecided // the bundle has no image, so try the chart's undecided image again
+		next = s.Undecided // without an image in the bundle, try the chart's image again
 	}
 	switch {
 	case next == "" || next == k.Set || next == k.Failed || wanted != "" && k.older(w) != "":
-	case next == s.Undecided && well < Trial: // the registry has not worked for the time of a trial yet
+	case next == s.Undecided && well < Trial: // the registry has not worked for long enough
 	default:
 		s.Set, s.Failed, s.Starts, s.Former = next, "", 0, k.leaving(next)
 		if next == wanted {
@@ -121,8 +119,7 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 	return s
 }
 
-// forgetUndecided drops an undecided image that is set already or that the bundle does not want. If the bundle wants no
-// image, only the chart's image stays.
+// forgetUndecided drops an undecided image that is already set, or that the bundle does not request.
 func (s *State) forgetUndecided(wanted string) {
 	if s.Undecided == s.Set || s.Undecided != wanted && (wanted != "" || s.Undecided == s.Requested) {
 		s.Undecided, s.Trials = "", 0
@@ -132,10 +129,11 @@ func (s *State) forgetUndecided(wanted string) {
 	}
 }
 
-// Overdue returns the step at the deadline for a new image to prove itself. unreachable is true if only requests to the
-// registry failed during the trial. The new image can be the reason, so the agent returns to the previous image. It
-// tries the new image again when the previous image can use the registry, because the owner of the registry could
-// otherwise keep all agents at an old release. It tries an image at most maxTrials times.
+// Overdue returns the step at the deadline for a new image that is not proven. unreachable means that only requests
+// to the registry failed.
+//
+// The new image can be the cause, so the agent returns to the previous image. If the registry works with the previous
+// image, the agent tries the new image again, at most maxTrials times.
 func Overdue(k Known, unreachable bool) Step {
 	if !k.onTrial() {
 		return Step{State: k.State}
@@ -161,11 +159,9 @@ func (k Known) back(why string) Step {
 	}
 }
 
-// maxTrials limits the trials of one image.
 const maxTrials = 4
 
-// Problem returns the reason why the agent does not run the wanted image or the image of an upgraded chart. It returns
-// "" if the agent runs the image or is about to start it.
+// Problem returns the reason why the agent does not run the wanted image, or "" if it does or is about to.
 func (k Known) Problem(w Wanted) string {
 	older := k.older(w)
 	if k.Undecided != "" && k.Undecided != k.Set && (w.Image == "" || w.Image == k.Undecided) {

@@ -18,9 +18,9 @@ func bundled(image string) Wanted {
 func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		known          Known
-		start, overdue bool          // selects Start or Overdue, the default is Round
-		unreachable    bool          // the registry did not work
-		again          time.Duration // selects Again with the time that the agent ran
+		start, overdue bool          // selects Start or Overdue instead of Round
+		unreachable    bool          // the registry failed
+		again          time.Duration // selects Again; the time that the agent ran
 		wanted         string
 		well           time.Duration
 		want           State
@@ -198,8 +198,8 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 	}
 }
 
-// Bundles request images in random order that crash, never become ready, or run but do not work. A working image must
-// lead at the end of each upgrade.
+// Bundles request random images. Some crash, never become ready, or run but do not work. A working image must lead at
+// the end of each upgrade.
 func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -262,7 +262,7 @@ func TestRollbackIsReportedWithoutABundleImage(t *testing.T) {
 	}
 }
 
-// A webhook of the cluster can replace the registry in the image of the agent's Pod.
+// A webhook can replace the registry in the image of the agent's Pod.
 func TestPodImageFromAnotherRegistryMatchesDeployment(t *testing.T) {
 	pin := func(c string) string { return "@sha256:" + strings.Repeat(c, 64) }
 	for name, c := range map[string]struct {
