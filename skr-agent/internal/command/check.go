@@ -25,19 +25,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// rightsDir is the chart's folder with the agent's permissions.
+// rightsDir is the chart's folder with RBAC files of the agent.
 const rightsDir = "skr-agent/rbac"
 
 const (
-	// enrollAdvice is the command that creates a bootstrap Secret.
+	// enrollAdvice explains how to create a bootstrap Secret.
 	enrollAdvice = "apply the output of `kcp-publisher enroll` for this runtime"
-	// readAdvice is the advice if a Secret could not be read, so that its content is unknown.
+	// readAdvice is the advice if a Secret could not be read.
 	readAdvice = "check as the agent, with --as system:serviceaccount:" + v1beta2.RuntimeNamespace +
 		":skr-agent, or as a user with read access to Secrets in " + v1beta2.RuntimeNamespace
 )
 
-// adviceFor returns the advice for an object that could not be read. If the API server refused the request or did not
-// respond, it returns readAdvice.
+// adviceFor returns readAdvice if the API server refused the request or did not respond, or else advice.
 func adviceFor(err error, advice string) string {
 	if manager.IsTemporary(err) {
 		return readAdvice
@@ -139,7 +138,7 @@ func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
 	return append(findings, f.enrollment(ctx, reader)...)
 }
 
-// enrollment checks the bootstrap Secret, and uses its values to check the registry and the newest bundle.
+// enrollment checks the bootstrap Secret, the registry and the newest bundle.
 func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []preflight.Finding {
 	var namespace corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: v1beta2.RuntimeNamespace}, &namespace); apierrors.IsNotFound(err) {
@@ -185,8 +184,8 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	return findings
 }
 
-// checkOwnKey checks the agent's key and returns its thumbprint, "" if the key is unreadable. The agent creates the key
-// at its first start. Before that, checkOwnKey returns the thumbprint of a temporary key, which no bundle contains.
+// checkOwnKey checks the agent's key and returns its thumbprint, or "" if the key is unreadable. Before the agent's
+// first start, it returns the thumbprint of a temporary key.
 func checkOwnKey(ctx context.Context, reader client.Reader) (string, preflight.Finding) {
 	const check = "key of the agent"
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
@@ -226,7 +225,7 @@ func thumbprintOf(key []byte, err error) (string, error) {
 	return trust.Thumbprint(public)
 }
 
-// checkReporting pushes an empty blob to the repository of the agent's reports.
+// checkReporting checks write access to the repository of the agent's reports.
 func checkReporting(ctx context.Context, place store.Store, runtime string) preflight.Finding {
 	repository, err := place.Repository(ctx, bundle.ReportRepository(runtime))
 	if err == nil {

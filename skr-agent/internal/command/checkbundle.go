@@ -28,14 +28,13 @@ const (
 	checkOfEnrollment = "enrollment"
 )
 
-// seen is the state with which the agent would verify a bundle. The thumbprint of the agent's key and the cluster's UID
-// are "" if unreadable.
+// seen is the state with which the agent would verify a bundle. A thumbprint or UID that cannot be read is "".
 type seen struct {
 	known           bootstrap
 	thumbprint, uid string
 }
 
-// puller returns a Puller that verifies bundles with the agent's key, cluster and state, but does not store them.
+// puller returns a Puller that verifies bundles like the agent, but does not store them.
 func (f *checkFlags) puller(
 	reader client.Client, installed store.Store, registries *store.Registries, s seen,
 ) *pull.Puller {
@@ -55,7 +54,7 @@ func (f *checkFlags) puller(
 	})
 }
 
-// judge pulls the newest bundle and reports the result. restored is the error of restoring the agent's state.
+// judge pulls the newest bundle and returns findings. restored is the error of restoring the agent's state.
 func judge(ctx context.Context, puller *pull.Puller, restored error, s seen) []preflight.Finding {
 	changed, err := puller.Pull(ctx)
 	const renew = "sign a newer root of trust in the control plane, publish, and enroll the runtime again if it is " +
@@ -73,8 +72,8 @@ func judge(ctx context.Context, puller *pull.Puller, restored error, s seen) []p
 	return append(findings, judgeEnrollment(puller.Current(), puller.Root(), s, unknown, time.Now()))
 }
 
-// unknown returns the first unreadable part of the agent's state, "" for none. A verification without this part could
-// accept a bundle that the agent refuses.
+// unknown returns the part of the agent's state that could not be read, or "" if all parts were read. Without this
+// part, the check could accept a bundle that the agent refuses.
 func (s seen) unknown(restored error) string {
 	switch {
 	case s.thumbprint == "":
@@ -87,7 +86,7 @@ func (s seen) unknown(restored error) string {
 	return ""
 }
 
-// judgeMemory reports that the agent's state could not be restored. The agent continues without the damaged part.
+// judgeMemory returns the finding for agent state that could not be restored.
 func judgeMemory(err error) preflight.Finding {
 	if manager.IsTemporary(err) {
 		return preflight.Fail(checkOfState, err.Error(), readAdvice)
@@ -96,7 +95,7 @@ func judgeMemory(err error) preflight.Finding {
 		"installed modules stay; the agent takes the next bundle from the registry")
 }
 
-// judgeRoots returns a failure for each invalid root of trust in the registry. Agents keep their current root.
+// judgeRoots returns a failure for each invalid root of trust in the registry.
 func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, r := range refused {
@@ -109,8 +108,8 @@ func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 	return findings
 }
 
-// judgeBundle reports whether the agent would accept the newest bundle. changed means that the newest bundle would
-// replace the last accepted bundle.
+// judgeBundle returns the finding for the newest bundle. changed means that the bundle would replace current, the
+// last accepted bundle.
 func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed bool, err error) preflight.Finding {
 	switch {
 	case errors.As(err, new(*intake.MissingError)):
@@ -121,7 +120,7 @@ func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed
 			"create the Kyma of this runtime in the control plane, or correct the runtime ID")
 	case refusal.Of(err) != nil:
 		return preflight.Fail(checkOfBundle, err.Error(), "see docs/guides/troubleshooting.md")
-	case apierrors.ReasonForError(err) != "": // the installed modules are unreadable
+	case apierrors.ReasonForError(err) != "": // the installed modules cannot be read
 		return preflight.Fail(checkOfBundle, "failed to verify the bundle: "+err.Error(),
 			"check as the agent, with --as system:serviceaccount:"+v1beta2.RuntimeNamespace+":skr-agent")
 	case err != nil:
@@ -136,8 +135,8 @@ func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed
 		fmt.Sprintf("bundle %d was accepted and is in force", current.Statement.Predicate.Sequence))
 }
 
-// judgeEnrollment reports whether the control plane can verify the agent's reports. inForce is the newest bundle that
-// the agent would accept. If it is nil, the result is a warning without advice.
+// judgeEnrollment returns the finding for the agent's enrollment. inForce is the newest bundle that the agent would
+// accept. Without a bundle, the finding is a warning.
 func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown string, now time.Time) preflight.Finding {
 	switch {
 	case s.thumbprint == "":
@@ -163,7 +162,7 @@ func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown st
 	return preflight.Pass(checkOfEnrollment, introduction(s.known.token, now))
 }
 
-// introduction describes the token with which the agent introduces its key to the control plane.
+// introduction describes the token that proves the agent's key to the control plane.
 func introduction(token *trust.Token, now time.Time) string {
 	switch {
 	case token == nil:

@@ -16,7 +16,7 @@ const (
 	partModuleAccount = "module-account"
 )
 
-// rights checks whether the agent has the permissions that it needs with these flags.
+// rights checks the permissions that the agent needs with these flags.
 func (f *checkFlags) rights(ctx context.Context, api *preflight.Cluster, config *rest.Config) []preflight.Finding {
 	parts := []string{"agent"}
 	if f.self {
@@ -51,13 +51,13 @@ func rightsAdvice(file string) string {
 	return "install the chart, which grants these rights, or apply charts/" + file
 }
 
-// moduleRightsAdvice returns the two ways to grant the agent the permissions that its modules need.
+// moduleRightsAdvice returns the two ways to grant the permissions that modules need.
 func moduleRightsAdvice(string) string {
 	return "grant the agent the rights of its modules with kcp-publisher component role, " +
 		"or all rights with rbac.clusterAdmin of the chart"
 }
 
-// impersonating replaces the ServiceAccount in the chart's permission to impersonate with the configured users.
+// impersonating replaces the ServiceAccount in the chart's impersonation permission with the configured users.
 func impersonating(permissions []preflight.Permission, users []string) []preflight.Permission {
 	var all []preflight.Permission
 	for _, p := range permissions {
@@ -76,8 +76,7 @@ func impersonating(permissions []preflight.Permission, users []string) []preflig
 	return all
 }
 
-// ownRights turns failures of missing permissions into warnings, because the required permissions depend on the
-// modules.
+// ownRights turns failures into warnings, because the required permissions depend on the modules.
 func ownRights(whose string, findings []preflight.Finding) []preflight.Finding {
 	for i := range findings {
 		if findings[i].Result == preflight.Failed {

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
 )
 
-// newChecks returns the runner for the checks of modules. The runner measures each module with the permissions of the
-// account that installs the module.
+// newChecks returns the runner for the checks of modules. Each check has the permissions of the account that installs
+// its module.
 func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prove.Runner, error) {
 	probers := map[string]*probe.Prober{}
 	for _, user := range accounts.All() {
@@ -45,7 +45,7 @@ func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prov
 	}), nil
 }
 
-// guardJob refuses the Job of a check if it violates the rules for the objects of modules.
+// guardJob returns an error for the Job of a check that violates the rules for modules.
 func guardJob(job *unstructured.Unstructured) error {
 	return guard.Check([]*unstructured.Unstructured{job}, v1beta2.RuntimeNamespace)
 }

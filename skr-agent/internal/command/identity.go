@@ -22,36 +22,37 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
 )
 
-// Secrets of the agent. An operator applies the bootstrap Secret. The agent creates the other Secrets, which never
-// leave the runtime.
+// Secrets of the agent. An operator applies the bootstrap Secret. The agent creates the others.
 const (
 	bootstrapSecret = agent.BootstrapSecret
 	keySecret       = "skr-agent-key"
 	fieldKey        = "agent.key"
-	// ageSecret contains the age identity that decrypts the runtime's sealed Secrets. If the Secret is deleted, the
-	// agent creates another identity, and the publisher encrypts the sealed Secrets for that identity.
+	// ageSecret contains the age identity that decrypts the runtime's sealed Secrets. If an operator deletes it, the
+	// agent creates another identity.
 	ageSecret     = "skr-agent-age"
 	fieldIdentity = "identity.txt"
 )
 
-// bootstrap contains the trust settings of an agent.
+// bootstrap contains the settings from the flags and the bootstrap Secret.
 type bootstrap struct {
 	root     trust.Root
 	location string
 	runtime  string
 	token    *trust.Token
-	// assigned is the Kyma to which the token assigns the runtime. replace allows a move to another control plane.
+	// assigned is the Kyma to which the enrollment token assigns the runtime. replace allows a move to another
+	// control plane.
 	assigned bundle.Assigned
 	replace  bool
-	// notifications is the URL of the publisher's notification server, "" for none.
+	// notifications is the URL of the publisher's notification server. Empty if none is configured.
 	notifications string
-	// access contains the registry's credentials and certificates. It does not retry, because the agent has a backoff.
+	// access contains the registry's credentials and certificates. It disables retries, because the agent has its own
+	// backoff.
 	access store.Access
-	// secret is the data of the bootstrap Secret, nil if it does not exist.
+	// secret is the data of the bootstrap Secret. Nil if the Secret does not exist.
 	secret map[string][]byte
 }
 
-// readBootstrap reads the trust settings from flags, and those without a flag from the bootstrap Secret.
+// readBootstrap reads settings from flags, and settings without a flag from the bootstrap Secret.
 func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (bootstrap, error) {
 	var secret corev1.Secret
 	err := reader.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: bootstrapSecret}, &secret)
@@ -104,7 +105,7 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	return b, nil
 }
 
-// assign reads the Kyma that the runtime is assigned to. A Secret from a version before 0.1.0 does not contain it.
+// assign reads the runtime's Kyma from the bootstrap Secret. Secrets of versions before 0.1.0 do not contain it.
 func (b *bootstrap) assign(data map[string][]byte) error {
 	if len(data["kyma"]) == 0 || b.token == nil {
 		return nil
@@ -119,8 +120,8 @@ func (b *bootstrap) assign(data map[string][]byte) error {
 	return kyma.Check()
 }
 
-// enrolledAgain reports whether the content of the bootstrap Secret changed. It returns an error if the Secret is
-// unreadable or its content is invalid.
+// enrolledAgain reports whether the bootstrap Secret changed. It returns an error for an unreadable or invalid
+// Secret.
 func (b *bootstrap) enrolledAgain(ctx context.Context, reader client.Reader, f *runFlags) (bool, error) {
 	now, err := readBootstrap(ctx, reader, f)
 	if err != nil {
@@ -129,7 +130,7 @@ func (b *bootstrap) enrolledAgain(ctx context.Context, reader client.Reader, f *
 	return !maps.EqualFunc(now.secret, b.secret, bytes.Equal), nil
 }
 
-// ownKey returns the runtime's key, which the first start creates.
+// ownKey returns the runtime's key. The first call creates the key.
 func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
 	key, err := kept(ctx, uncached, name, fieldKey, trust.GenerateKey)
@@ -143,7 +144,7 @@ func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
 	return signer, nil
 }
 
-// ownIdentity returns the identity that decrypts the runtime's Secrets. The first start creates it.
+// ownIdentity returns the age identity that decrypts the runtime's Secrets. The first call creates the identity.
 func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identity, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: ageSecret}
 	text, err := kept(ctx, uncached, name, fieldIdentity, func() ([]byte, error) {
@@ -165,8 +166,8 @@ func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identi
 	return identity, nil
 }
 
-// kept returns the value of a field of an immutable Secret. If the Secret does not exist, kept generates the value and
-// creates the Secret.
+// kept returns the value of a field of an immutable Secret. If the Secret does not exist, it creates the Secret with
+// a generated value.
 func kept(
 	ctx context.Context, uncached client.Client, name client.ObjectKey, field string, generate func() ([]byte, error),
 ) ([]byte, error) {
@@ -192,8 +193,7 @@ func kept(
 	return data, nil
 }
 
-// clusterUID returns the UID of the kube-system namespace. A cluster that was restored from a snapshot has the same UID
-// as the original.
+// clusterUID returns the UID of the kube-system namespace.
 func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	var namespace corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &namespace); err != nil {

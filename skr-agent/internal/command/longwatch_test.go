@@ -33,7 +33,7 @@ func TestOnlyWatchRequestsOmitTheTimeout(t *testing.T) {
 	if got := <-queries; got != "labelSelector=a%3Db&resourceVersion=7&timeout=5m0s&watch=true" {
 		t.Errorf("got watch request with %s, want no timeoutSeconds", got)
 	}
-	_, _ = client.Secrets("kyma-system").List(t.Context(), options) // its response is empty
+	_, _ = client.Secrets("kyma-system").List(t.Context(), options) // the response is empty
 	if got := <-queries; got != "labelSelector=a%3Db&resourceVersion=7&timeout=5m0s&timeoutSeconds=300" {
 		t.Errorf("got list request with %s, want timeoutSeconds=300", got)
 	}

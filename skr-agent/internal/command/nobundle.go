@@ -11,11 +11,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// maxNamed limits the number of runtimes in an error.
 const maxNamed = 10
 
-// noBundle is the error for a location without a bundle of the runtime. others contains the runtimes with a bundle, if
-// the registry lists repositories.
+// noBundle is the error for a location without a bundle of the runtime. others lists the runtimes with a bundle, if
+// the registry allows listing repositories.
 type noBundle struct {
 	runtime string
 	others  []string
@@ -39,8 +38,7 @@ func (e *noBundle) Error() string {
 	return text + ", only bundles of " + named
 }
 
-// newNoBundle returns a noBundle for a location. Most registries do not let an agent list repositories. The error then
-// contains no other runtimes.
+// newNoBundle returns a noBundle for a location.
 func newNoBundle(ctx context.Context, place store.Store, runtime string, cause error) error {
 	e := &noBundle{runtime: runtime, cause: cause}
 	var repositories []string

@@ -95,7 +95,7 @@ func (f *provenanceFlags) trace(ctx context.Context, of string) (provenance.Chai
 	return provenance.Trace(object, manifests.Items, *inForce)
 }
 
-// readObject reads the metadata of an object. It does not read the content, which can be confidential.
+// readObject reads the metadata of an object, because the content can be confidential.
 func readObject(
 	ctx context.Context, config *rest.Config, api client.Client, kind, namespace, name string,
 ) (provenance.Object, error) {
@@ -119,8 +119,7 @@ func readObject(
 	}, nil
 }
 
-// mappingOf returns the REST mapping of a singular, plural or short name of a kind. It ignores case, and the group is
-// optional.
+// mappingOf returns the REST mapping of a kind, given by singular, plural or short name. The group is optional.
 func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	api, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -139,7 +138,7 @@ func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 }
 
-// bundleInForce reads the last bundle that the agent accepted, and verifies it like the agent at startup.
+// bundleInForce reads and verifies the last accepted bundle, like the agent at startup.
 func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*bundle.Bundle, error) {
 	known, err := readBootstrap(ctx, api, &runFlags{trust: trustFile})
 	if err != nil {

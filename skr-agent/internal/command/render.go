@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// newRender returns the command of the child process in which the agent renders charts and overlays.
+// newRender returns the hidden command that renders charts and overlays in a child process.
 func newRender() *cobra.Command {
 	return &cobra.Command{
 		Use: "render", Short: "render a module from standard input", Hidden: true, Args: cobra.NoArgs,

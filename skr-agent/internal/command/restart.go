@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// errBootstrapChanged ends the manager of an agent whose bootstrap Secret changed.
+// errBootstrapChanged stops the manager after a change of the bootstrap Secret.
 var errBootstrapChanged = errors.New("the bootstrap Secret changed")
 
-// stopOnRequest returns a function that stops the manager with errBootstrapChanged. The function does not block, and
-// can be called several times.
+// stopOnRequest returns a function that stops the manager with errBootstrapChanged. It does not block, and can be
+// called several times.
 func stopOnRequest(mgr ctrl.Manager) (end func(), err error) {
 	requested := make(chan struct{})
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
@@ -30,8 +30,7 @@ func stopOnRequest(mgr ctrl.Manager) (end func(), err error) {
 	return sync.OnceFunc(func() { close(requested) }), err
 }
 
-// restart replaces the process with the same program and arguments. The new process is in the same container and has
-// the same identity, so it keeps the lease.
+// restart replaces the process with a new process of the same program and arguments. The new process keeps the lease.
 func restart(program string) error {
 	if err := syscall.Exec(program, os.Args, os.Environ()); err != nil {
 		return fmt.Errorf("restart %s: %w", program, err)

@@ -39,7 +39,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// Usage of the flags that several commands share.
+// Usage of flags that several commands share.
 const (
 	trustUsage    = "file with the root of trust; default: root.json in the bootstrap Secret"
 	runtimeUsage  = "runtime ID; default: runtime in the bootstrap Secret"
@@ -122,8 +122,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	return cmd
 }
 
-// collectAt is the GOGC value, half of Go's default, which reduces memory usage on the customer's node. The agent
-// allocates little, so the additional collections are cheap. $GOGC takes precedence.
+// collectAt is the GOGC value. Half of Go's default reduces the memory usage on the customer's node.
 const collectAt = 50
 
 func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
@@ -172,10 +171,10 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	mgr, err := f.manager.New(config, ctrl.Options{
 		Scheme: scheme,
-		// Cache only objects in Kyma's namespace, so that memory does not grow with the cluster.
+		// Cache only Kyma's namespace, so that memory does not grow with the cluster.
 		Cache:            cache.Options{DefaultNamespaces: map[string]cache.Config{v1beta2.RuntimeNamespace: {}}},
 		LeaderElectionID: "skr-agent.kyma-pull.dev", LeaderElectionNamespace: v1beta2.RuntimeNamespace,
-		// Let controllers wait while the API server does not allow the agent's watches yet.
+		// Controllers wait until the API server allows the agent's watches.
 		Controller: ctrlconfig.Controller{CacheSyncTimeout: cacheSyncTimeout},
 	})
 	if err != nil {
@@ -223,7 +222,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	return restart(self)
 }
 
-// ignoreAfterShutdown returns err, or nil if ctx is done, because errors during shutdown are expected.
+// ignoreAfterShutdown returns err, or nil during shutdown.
 func ignoreAfterShutdown(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -264,11 +263,11 @@ func (f *runFlags) check() (checked, error) {
 	return checked{}, cli.Usage(err)
 }
 
-// cacheSyncTimeout is the maximum time that a controller waits for its caches to sync.
+// cacheSyncTimeout limits how long a controller waits for its caches.
 const cacheSyncTimeout = 24 * time.Hour
 
-// patience returns the maximum time to wait for the API server at startup, 0 for no limit. If bundles can upgrade the
-// image, a broken image must exit eventually: each start is counted, and too many starts cause a rollback.
+// patience returns the maximum time to wait for the API server at startup, or 0 for no limit. If bundles can upgrade
+// the agent, a broken image must exit, because too many starts cause a rollback.
 func (f *runFlags) patience() time.Duration {
 	if f.deployment == "" {
 		return 0
@@ -276,8 +275,7 @@ func (f *runFlags) patience() time.Duration {
 	return f.upgradeDeadline
 }
 
-// begin records the start of the agent's image, before any step that can fail. It returns nil if --deployment is not
-// set.
+// begin counts the start of the agent's image, before any step that can fail. It returns nil without --deployment.
 func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.Deployment, error) {
 	if f.deployment == "" {
 		return nil, nil
@@ -352,8 +350,7 @@ func (f *runFlags) agent(
 	if err := puller.Restore(ctx); manager.IsTemporary(err) {
 		return agent.Options{}, err
 	} else if err != nil {
-		// Continue without a bundle. Installed modules stay unchanged until the agent accepts a bundle that is not
-		// older than the saved one.
+		// Continue without a bundle. Installed modules stay unchanged until the agent accepts a newer bundle.
 		ctrl.Log.Error(err, "failed to restore the last accepted bundle")
 	}
 	var notifications func(context.Context) (io.ReadCloser, error)

@@ -20,7 +20,7 @@ import (
 // maxUsedQuestionBytes limits the input: a module's content and values in base64, and its Manifest.
 const maxUsedQuestionBytes = 3*bundle.MaxLayerBytes + bundle.MaxDocumentBytes
 
-// newUsedImages returns the hidden command that `kcp-publisher export --images` runs to render modules like the agent.
+// newUsedImages returns the hidden command that renders modules for `kcp-publisher export --images`.
 func newUsedImages() *cobra.Command {
 	return &cobra.Command{
 		Use: "used-images", Short: "list the images of the module on standard input", Hidden: true,

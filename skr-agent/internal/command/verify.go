@@ -69,8 +69,8 @@ func newVerify() *cobra.Command {
 	return cmd
 }
 
-// verify verifies a bundle like an agent that was enrolled with this root of trust and has no other state. It first
-// updates the root of trust from the registry.
+// verify verifies a bundle like a newly enrolled agent with this root of trust. It first updates the root from the
+// registry.
 func verify(
 	ctx context.Context, registries *store.Registries, ref string, trusted bundle.Trust,
 ) (bundle.Bundle, trust.Root, error) {
@@ -81,7 +81,7 @@ func verify(
 	return verifyAt(ctx, registries, at, trusted)
 }
 
-// verifyAt verifies the bundle at an opened location. It returns the root of trust that verified the bundle.
+// verifyAt verifies the bundle at a location. It returns the root of trust that verified the bundle.
 func verifyAt(
 	ctx context.Context, registries *store.Registries, at location, trusted bundle.Trust,
 ) (bundle.Bundle, trust.Root, error) {
@@ -111,15 +111,15 @@ func verifyAt(
 	return opened.Bundle, trusted.Root, err
 }
 
-// location is an opened reference. place is the fleet's registry or folder, nil if the repository's name does not match
-// a fleet.
+// location is an opened reference. place is the fleet's registry or folder, or nil for a repository outside of a
+// fleet.
 type location struct {
 	place      store.Store
 	repository store.Reader
 	reference  string
 }
 
-// locate opens the repository of a reference. The default is the runtime's repository and the tag of its bundle.
+// locate opens the repository of a reference. The default is the runtime's newest bundle.
 func locate(ctx context.Context, registries *store.Registries, ref, runtime string) (location, error) {
 	repository, reference := bundle.DesiredRepository(runtime), bundle.TagDesired
 	at := ref
@@ -145,7 +145,7 @@ func locate(ctx context.Context, registries *store.Registries, ref, runtime stri
 	return location{place, target, reference}, err
 }
 
-// split returns the repository and the tag or digest of a reference. It does not mistake a port for a tag.
+// split returns the repository and the tag or digest of a reference.
 func split(ref string) (string, string) {
 	if name, d, ok := strings.Cut(ref, "@"); ok && digest.Digest(d).Validate() == nil {
 		if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
@@ -159,7 +159,6 @@ func split(ref string) (string, string) {
 	return ref, ""
 }
 
-// verdict is the output of the command verify.
 type verdict struct {
 	Verdict   string           `json:"verdict"`
 	Runtime   string           `json:"runtime"`
@@ -171,15 +170,15 @@ type verdict struct {
 	ExpiresAt time.Time        `json:"expiresAt"`
 	SignedBy  string           `json:"signedBy"`
 	Source    *bundle.Source   `json:"source,omitempty"`
-	// Root is the version of the root of trust that lists the signing key. IssuedUnder is the newest version that the
-	// publisher had when it issued the bundle.
+	// Root is the version of the root of trust that lists the signing key. IssuedUnder is the newest root that the
+	// publisher had.
 	Root        int64    `json:"rootVersion"`
 	IssuedUnder int64    `json:"issuedUnderRootVersion"`
 	Modules     []module `json:"modules"`
 	Removals    []string `json:"removals,omitempty"`
 }
 
-// module is an entry of verdict.Modules.
+// module is a module in the output of the command verify.
 type module struct {
 	Name      string              `json:"name"`
 	Version   string              `json:"version"`

@@ -27,18 +27,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// fleet publishes bundles of runtime berlin, under a root of trust with a release key, into an OCI layout.
+// fleet publishes bundles of runtime berlin into an OCI layout. Its root of trust has a release key.
 type fleet struct {
 	*testing.T
 	maker      *trusttest.RootFixture
 	release    *rsa.PrivateKey
 	root       trust.Root
-	at         string // the layout as an argument of commands
+	at         string // the layout's path as an argument of commands
 	trustFile  string
 	place      store.Store
 	documents  bundle.Documents
 	manifest   bundle.Blob
-	everything []bundle.Blob // all blobs that the bundle refers to
+	everything []bundle.Blob // all blobs of the bundle
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -72,7 +72,7 @@ func (f *fleet) must(err error) {
 	}
 }
 
-// module returns a module with the proof of its release, signed with the given key.
+// module returns a module whose release is signed with the given key.
 func (f *fleet) module(name string, signer *rsa.PrivateKey) bundle.Manifest {
 	f.Helper()
 	file := bundle.NewBlob("application/yaml", []byte("kind: ConfigMap # "+name))
@@ -130,7 +130,7 @@ func (f *fleet) share(name string, blob bundle.Blob) bundle.Content {
 	}
 }
 
-// publish publishes a bundle that installs one module and offers another.
+// publish publishes a bundle that installs one module and lists another as available.
 func (f *fleet) publish(issued time.Time, installed, offered bundle.Manifest) {
 	f.Helper()
 	state := bundle.DesiredState{
@@ -155,7 +155,7 @@ func (f *fleet) publish(issued time.Time, installed, offered bundle.Manifest) {
 	)
 }
 
-// export writes the bundle and all its blobs to a file, and returns the path.
+// export writes the bundle and its blobs to a file and returns the path.
 func (f *fleet) export() string {
 	f.Helper()
 	layout := airgap.Layout{

@@ -1,8 +1,8 @@
 // Package contentstore stores blobs in the cluster, so that the agent can correct drift without the registry.
 //
-// A blob is compressed and divided into chunks that fit into a Secret. The index of a blob is written after its chunks,
-// so a blob with an index is complete. Secrets are immutable and named after the digest, so the content of a name never
-// changes. Each read verifies the digest of the blob.
+// A blob is compressed and divided into chunks that fit into Secrets. The index of a blob is written after its
+// chunks, so a blob with an index is complete. Secrets are immutable and named after the digest. Each read verifies
+// the digest of the blob.
 //
 // The package reads single Secrets and lists metadata by label. It does not need a cache of Secrets.
 package contentstore
@@ -28,7 +28,7 @@ import (
 const (
 	// maxChunkBytes leaves room for base64 encoding and metadata below the 1 MiB limit of a Secret.
 	maxChunkBytes = 768 << 10
-	// MaxBlobBytes limits a blob before compression. It is the size limit of a layer in a bundle.
+	// MaxBlobBytes limits the size of a blob before compression.
 	MaxBlobBytes = bundle.MaxLayerBytes
 
 	prefix = "kyma-pull-content-"
@@ -39,27 +39,26 @@ const (
 )
 
 var (
-	// ErrMissing reports that the blob does not exist or is incomplete.
+	// ErrMissing means that the blob does not exist or is incomplete.
 	ErrMissing = errors.New("content is not stored")
-	// ErrBroken reports that the stored blob does not match its digest. Put replaces such a blob.
+	// ErrBroken means that the stored blob does not match its digest. Put replaces such a blob.
 	ErrBroken = errors.New("stored content is broken")
 )
 
-// Store stores blobs in Secrets of one namespace. It has no state, and is safe for concurrent use.
+// Store stores blobs in Secrets of one namespace. It is safe for concurrent use.
 type Store struct {
 	reader    client.Reader
 	writer    client.Writer
 	namespace string
 }
 
-// New returns a store in the Secrets of a namespace. The reader must read from the API server, because a cached reader
-// would cache all Secrets.
+// New returns a store in the Secrets of a namespace. The reader must not be cached, because it would cache all
+// Secrets.
 func New(reader client.Reader, writer client.Writer, namespace string) *Store {
 	return &Store{reader: reader, writer: writer, namespace: namespace}
 }
 
-// Put stores a blob. If it returns nil, Load returns the same bytes. After an interruption the blob is missing, and
-// another Put completes it. Put does not write a blob that already exists.
+// Put stores a blob. It does nothing if the blob exists. After an interruption, another Put completes the blob.
 func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(data) > MaxBlobBytes {
 		return fmt.Errorf("store content %s: %d bytes, must be at most %d", d, len(data), MaxBlobBytes)
@@ -78,8 +77,8 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 		}
 	}
 	if len(parts) > 0 {
-		// Delete the index first, so that the blob counts as missing until the new index is written. Delete the chunks
-		// too, because an exhausted quota refuses to overwrite them.
+		// Delete the index first, so that the blob is incomplete until the new index is written. An exhausted quota
+		// refuses to overwrite chunks, so delete them too.
 		if err := s.drop(ctx, namesOf(d, parts)...); err != nil {
 			return fmt.Errorf("store content %s: %w", d, err)
 		}
@@ -87,8 +86,7 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	return s.put(ctx, d, data, s.write)
 }
 
-// Add stores a blob like Put, but with fewer requests if the blob is missing. It does not search for existing parts
-// first. If parts exist and therefore a write fails, it calls Put.
+// Add stores a blob like Put, but with fewer requests if the blob is missing.
 func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(data) > MaxBlobBytes || check(d, data) != nil {
 		return s.Put(ctx, d, data) // returns the error of the invalid blob
@@ -108,8 +106,8 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	return err
 }
 
-// put writes the chunks of a blob, and then its index. It marks a single chunk, so that Load can read the blob without
-// the index. If a write fails, put deletes the chunks, because incomplete blobs would use up a quota.
+// put writes the chunks of a blob and then its index. If a write fails, put deletes the chunks, because incomplete
+// blobs would use up the quota.
 func (s *Store) put(
 	ctx context.Context, d digest.Digest, data []byte, write func(context.Context, *corev1.Secret) error,
 ) error {
@@ -130,7 +128,7 @@ func (s *Store) put(
 			written = append(written, part.Name)
 			return nil
 		}
-		_ = s.drop(ctx, written...) // the next Put deletes or completes leftover chunks
+		_ = s.drop(ctx, written...) // the next Put handles remaining chunks
 		return fmt.Errorf("store content %s: %w", d, err)
 	}
 	for i, chunk := range chunks {
@@ -186,8 +184,7 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	return data, nil
 }
 
-// only returns the blob that is stored in a single chunk. It returns false if the blob has other chunks or does not
-// match the digest.
+// only returns a blob that is stored in a single chunk. It returns false if the blob has other chunks or is damaged.
 func only(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
 	count, size, err := shape(chunk.Annotations)
 	if err != nil || count != 1 {
@@ -197,8 +194,7 @@ func only(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
 	return data, err == nil && check(d, data) == nil
 }
 
-// Whole returns the digests of all complete blobs. It lists the metadata of all parts with one request and, like Has,
-// does not verify the blobs.
+// Whole returns the digests of all complete blobs. It lists metadata with one request and does not verify the blobs.
 func (s *Store) Whole(ctx context.Context) (map[digest.Digest]bool, error) {
 	parts, err := s.list(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {
@@ -218,7 +214,7 @@ func (s *Store) Whole(ctx context.Context) (map[digest.Digest]bool, error) {
 	return whole, nil
 }
 
-// Has reports whether all parts of a blob exist. It reads only their metadata, and does not verify the blob.
+// Has reports whether a blob is complete. It does not verify the blob.
 func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 	if err := d.Validate(); err != nil {
 		return false, fmt.Errorf("check for content %q: %w", d, err)
@@ -230,7 +226,7 @@ func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 	return isWhole(d, parts), nil
 }
 
-// parts returns the metadata of the Secrets that contain the index and the chunks of a blob.
+// parts returns the metadata of a blob's Secrets: the index and the chunks.
 func (s *Store) parts(ctx context.Context, d digest.Digest) ([]metav1.PartialObjectMetadata, error) {
 	return s.list(ctx, client.MatchingLabels{v1beta2.LabelContentDigest: short(d)})
 }
@@ -256,13 +252,13 @@ func isWhole(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 	return true
 }
 
-// DigestOf returns the digest in the annotations of a Secret with a part of a blob, "" for other Secrets.
+// DigestOf returns the blob's digest in the annotations of a Secret, or "" for other Secrets.
 func DigestOf(annotations map[string]string) digest.Digest {
 	return digest.Digest(annotations[v1beta2.AnnotationContentDigest])
 }
 
 // Recheck reports whether a blob exists and matches its digest. It deletes the index of a damaged blob, so that Has
-// reports the blob as missing.
+// returns false.
 func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 	whole, err := s.Has(ctx, d)
 	if err == nil && whole {
@@ -277,8 +273,8 @@ func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 	return err == nil, err
 }
 
-// Prune deletes all blobs except those to keep, and the leftovers of interrupted writes. keep must include the blobs of
-// concurrent writes. Prune returns the number of deleted blobs.
+// Prune deletes all blobs except those in keep, and returns the number of deleted blobs. keep must include blobs that
+// are being written.
 func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, error) {
 	parts, err := s.list(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {
@@ -294,7 +290,7 @@ func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, er
 			chunks = append(chunks, part.Name)
 		}
 	}
-	// Delete indexes first, so that an interrupted prune leaves no index without chunks.
+	// Delete indexes first, so that an interruption leaves no index without chunks.
 	if err := s.drop(ctx, append(indexes, chunks...)...); err != nil {
 		return 0, fmt.Errorf("prune content: %w", err)
 	}
@@ -319,8 +315,7 @@ func (s *Store) read(ctx context.Context, name string) (*corev1.Secret, error) {
 	return &secret, err
 }
 
-// write creates a Secret. It replaces an existing Secret of the same name, which an interrupted Put or another version
-// of the agent left.
+// write creates a Secret. It replaces the Secret of an interrupted Put or another version of the agent.
 func (s *Store) write(ctx context.Context, secret *corev1.Secret) error {
 	err := s.writer.Create(ctx, secret)
 	if !apierrors.IsAlreadyExists(err) {
@@ -333,7 +328,7 @@ func (s *Store) write(ctx context.Context, secret *corev1.Secret) error {
 	return s.writer.Create(ctx, secret)
 }
 
-// drop deletes Secrets in the given order, until a deletion fails.
+// drop deletes Secrets in the given order until a deletion fails.
 func (s *Store) drop(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
@@ -344,7 +339,7 @@ func (s *Store) drop(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// namesOf returns the names of a blob's Secrets, with the index first.
+// namesOf returns the names of a blob's Secrets. The index is first.
 func namesOf(d digest.Digest, parts []metav1.PartialObjectMetadata) []string {
 	var names []string
 	for _, part := range parts {
@@ -352,7 +347,7 @@ func namesOf(d digest.Digest, parts []metav1.PartialObjectMetadata) []string {
 			names = append(names, part.Name)
 		}
 	}
-	slices.Sort(names) // the index is first, because its name is a prefix of the chunks' names
+	slices.Sort(names) // the index has a prefix of the chunks' names
 	return names
 }
 
@@ -396,7 +391,7 @@ func check(d digest.Digest, data []byte) error {
 	return nil
 }
 
-// short returns a digest that is shortened to fit into a label value, which has at most 63 characters.
+// short shortens a digest to fit into a label value (63 characters).
 func short(d digest.Digest) string {
 	return d.Algorithm().String() + "-" + d.Encoded()[:32]
 }

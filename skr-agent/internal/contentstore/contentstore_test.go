@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
-// noise returns incompressible data, which needs several chunks.
+// noise returns incompressible data.
 func noise(size int) []byte {
 	data := make([]byte, size)
 	source := rand.NewChaCha8([32]byte{1})
@@ -50,7 +50,7 @@ func TestCompressedDataIsRestored(t *testing.T) {
 	}
 }
 
-// dying is a client that fails after a number of writes, as if the process crashed.
+// dying is a client that fails after a number of writes, like a crashed process.
 type dying struct {
 	client.Client
 	left int
@@ -72,7 +72,7 @@ func (d *dying) Delete(ctx context.Context, o client.Object, opts ...client.Dele
 	return d.Client.Delete(ctx, o, opts...)
 }
 
-// limited is a client with a quota, which refuses writes before it checks whether a Secret exists.
+// limited is a client with a quota. Like an API server, it checks the quota before it checks whether a Secret exists.
 type limited struct {
 	client.Client
 	most int

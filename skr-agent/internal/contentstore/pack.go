@@ -8,8 +8,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// compress compresses with zstd and small windows, because default windows would exceed the agent's memory limit of 128
-// MiB.
+// compress compresses with zstd. Small windows keep the agent below its memory limit of 128 MiB.
 func compress(data []byte) ([]byte, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
 		zstd.WithWindowSize(1<<20))
@@ -19,7 +18,7 @@ func compress(data []byte) ([]byte, error) {
 	return encoder.EncodeAll(data, nil), encoder.Close()
 }
 
-// decompress returns exactly size bytes or an error. It never reads more than one byte above the size.
+// decompress returns exactly size bytes or an error.
 func decompress(packed []byte, size int) ([]byte, error) {
 	decoder, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(1<<20))

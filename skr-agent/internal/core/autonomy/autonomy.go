@@ -1,10 +1,9 @@
-// Package autonomy applies the request of the runtime's Kyma until the control plane responds to it. The input is the
-// last accepted bundle, the runtime's Kyma and the installed modules. The output is the bundle with the runtime's
-// choices. The package is pure.
+// Package autonomy lets a runtime select modules while the control plane does not respond. Its input is the last
+// accepted bundle, the runtime's Kyma and the installed modules. Its output is the bundle with the runtime's
+// selections. The package is pure.
 //
-// The runtime does not resolve versions. It chooses among offers that the control plane resolved and signed, so the
-// control plane later resolves the same request to the same versions. A choice never downgrades a module. Only a signed
-// rollback downgrades.
+// The runtime does not resolve versions. It selects from offers: module versions that the control plane resolved and
+// signed. A selection never downgrades a module. Only a signed rollback does.
 package autonomy
 
 import (
@@ -16,18 +15,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Followed is the bundle with the runtime's choices.
+// Followed is the bundle with the runtime's selections.
 type Followed struct {
 	*bundle.Bundle
-	// Decided contains the sorted names of the modules that the runtime chose, changed or removed.
+	// Decided contains the sorted names of the modules that the runtime selected, changed or removed.
 	Decided []string
 }
 
-// Follow returns the bundle with the runtime's choices. If the bundle is not a response to the request of the runtime's
-// Kyma, Follow chooses offers for that request. Otherwise it only applies earlier choices: versions that are newer than
-// the bundle's, and removals. Follow returns the bundle unchanged if the bundle does not allow autonomy. It also does
-// so during a takeover, because offers do not contain inherited objects or installed versions. If kyma is nil or is
-// being deleted, the request is unknown, and Follow neither adds nor removes modules.
+// Follow returns the bundle with the runtime's selections. For a request that the control plane has not processed, it
+// selects offers. Otherwise, it applies only earlier selections: newer versions and removals.
+//
+// Follow returns the bundle unchanged if the bundle does not allow autonomy, and during a takeover. If kyma is nil or
+// is being deleted, Follow neither adds nor removes modules.
 func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Followed {
 	if b == nil || !b.Autonomous() {
 		return Followed{Bundle: b}
@@ -80,9 +79,8 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 	return followed
 }
 
-// unasked returns a bundle without changes that the runtime's last request may contradict, which is unknown: it removes
-// only modules whose removal has begun, and installs no module that the runtime does not have. In a runtime without
-// modules, the bundle is unchanged.
+// unasked returns the bundle for an unknown request. It adds no modules, and removes only modules whose removal has
+// begun. For a runtime without modules, the bundle is unchanged.
 func unasked(b *bundle.Bundle, installed []v1beta2.Manifest) *bundle.Bundle {
 	if len(installed) == 0 {
 		return b
@@ -101,14 +99,13 @@ func unasked(b *bundle.Bundle, installed []v1beta2.Manifest) *bundle.Bundle {
 	return &own
 }
 
-// request returns the part of the Kyma's request that the runtime can decide. It returns nil if kyma is nil, because an
-// unknown request must not cause removals.
+// request returns the part of the Kyma's request that the runtime can decide, or nil if kyma is nil.
 func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) *bundle.OwnRequest {
 	if kyma == nil {
 		return nil
 	}
-	// mandatory contains the names of mandatory modules and the names of their Manifests. The Manifest names are
-	// needed, because a module with another name can have the same Manifest name.
+	// The map contains the names of mandatory modules and of their Manifests. Another module can have the same
+	// Manifest name.
 	mandatory := map[string]bool{}
 	for _, m := range b.State.Manifests {
 		if m.IsMandatory() {
@@ -129,8 +126,8 @@ func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest)
 	return &limited
 }
 
-// keep adds the earlier choices of the runtime to a bundle that is a response to the Kyma's request: a module stays at
-// a newer version that the runtime chose, and a module from an offer is removed if the Kyma no longer requests it.
+// keep applies earlier selections of the runtime to a bundle. A module keeps a newer selected version. A module from
+// an offer is removed if the Kyma does not request it anymore.
 func keep(
 	b *bundle.Bundle, versions map[string]string, asked *bundle.OwnRequest, installed []v1beta2.Manifest,
 ) Followed {
@@ -161,8 +158,7 @@ func keep(
 	return followed
 }
 
-// withdraw removes installed modules that the Kyma no longer requests and that are only in the bundle's offers, not in
-// its Manifests.
+// withdraw removes installed modules that the Kyma does not request and that only the offers contain.
 func (f *Followed) withdraw(asked *bundle.OwnRequest, installed []v1beta2.Manifest) {
 	if asked == nil {
 		return
@@ -187,9 +183,8 @@ func (f *Followed) sort() {
 	slices.Sort(f.Decided)
 }
 
-// Versions returns the version of each module that a choice must not downgrade. This is the bundle's version, or a
-// newer installed version from the bundle's offers. For a module that is not in the bundle, it is the installed
-// version. Versions ignores modules that are being deleted, because they can return in any version.
+// Versions returns the minimum version of each module, which a selection must not downgrade: the bundle's version, or
+// a newer installed version. Modules that are being deleted have no minimum.
 func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	versions := map[string]string{}
 	if b != nil {
@@ -227,8 +222,8 @@ func current(b *bundle.Bundle, module string, published *bundle.Manifest, versio
 	return published
 }
 
-// stays returns the message for a module that keeps its version because the requested version is older. source is the
-// part of the message before the older version, such as `channel "fast" has`.
+// stays returns the message for a module that keeps its version because the requested version is older. source
+// describes the request, such as `channel "fast" has`.
 func stays(module, version, source, older string) string {
 	return fmt.Sprintf("module %s stays at version %s: %s %s, which is older", module, version, source, older)
 }
@@ -242,13 +237,13 @@ func find(manifests []bundle.Manifest, is func(bundle.Manifest) bool) *bundle.Ma
 
 // has is the installed state of a module.
 type has struct {
-	// manifest is nil if the bundle has no manifest or offer with the installed version. version is "" if the module is
-	// not installed.
+	// manifest is nil if the bundle does not contain the installed version. version is empty if the module is not
+	// installed.
 	manifest *bundle.Manifest
 	version  string
 }
 
-// choose returns the manifest for a requested module, nil for none, and a message if the request is not fulfilled.
+// choose returns the manifest for a requested module, and a message if the request is not fulfilled.
 func choose(module v1beta2.Module, channel string, have has, offers []bundle.Manifest) (*bundle.Manifest, string) {
 	if !module.Managed {
 		if have.manifest == nil {
@@ -281,7 +276,7 @@ func choose(module v1beta2.Module, channel string, have has, offers []bundle.Man
 	return withPolicy(&chosen, module.CustomResourcePolicy), ""
 }
 
-// withPolicy returns a manifest with the Kyma's policy for the module's default CR. The manifest can be nil.
+// withPolicy returns a manifest with the Kyma's policy for default CRs. m can be nil.
 func withPolicy(m *bundle.Manifest, policy v1beta2.CustomResourcePolicy) *bundle.Manifest {
 	if m == nil || cmp.Or(policy, v1beta2.PolicyCreateAndDelete) == v1beta2.PolicyCreateAndDelete {
 		return m

@@ -20,8 +20,7 @@ func manifest(module, channel, version string) bundle.Manifest {
 	return m
 }
 
-// last returns a bundle with module keda from channel regular, the mandatory module watcher, and offers of keda, nats
-// and gone.
+// last returns a bundle with module keda, the mandatory module watcher, and offers of keda, nats and gone.
 func last() *bundle.Bundle {
 	b := &bundle.Bundle{}
 	b.Statement.Predicate.KymaGeneration = 1
@@ -70,8 +69,8 @@ func textOf(f Followed) string {
 const mandatoryRemark = "module watcher is mandatory and installed without a request: remove it from spec.modules, " +
 	"which has no effect on it"
 
-// TestOwnKymaCannotReachMandatoryModules tries to change mandatory modules with an installed Manifest that is not in
-// the bundle, with another module whose Manifest has the same name, and with the policy for a newer installed version.
+// Users try to change mandatory modules: with a Manifest that is not in the bundle, with a module whose Manifest has
+// the same name, and with the policy for default CRs.
 func TestOwnKymaCannotReachMandatoryModules(t *testing.T) {
 	installed := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "guard", Labels: map[string]string{
 		v1beta2.LabelModuleName: "guard", v1beta2.LabelMandatoryModule: v1beta2.True,
@@ -297,8 +296,8 @@ func TestMissingKymaRemovesAndDowngradesNothing(t *testing.T) {
 	}
 }
 
-// TestUnknownRequestNeitherAddsNorRemovesModules covers a runtime whose admin requested nats again and removed keda
-// while the control plane was unreachable. The last bundle removes nats and contains keda.
+// While the control plane was unreachable, the runtime's admin requested nats and removed keda. The last bundle
+// removes nats and contains keda.
 func TestUnknownRequestNeitherAddsNorRemovesModules(t *testing.T) {
 	terminating := asking()
 	terminating.DeletionTimestamp = new(metav1.Now())

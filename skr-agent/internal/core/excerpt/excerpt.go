@@ -1,5 +1,5 @@
-// Package excerpt prepares texts of a runtime for the report. It removes control characters, masks text that looks like
-// a secret, and shortens the result. It does not recognize a secret that looks like an ordinary word. The package is
+// Package excerpt prepares texts of a runtime for the report. It removes control characters, masks text that looks
+// like a secret, and shortens the result. A secret that looks like an ordinary word is not masked. The package is
 // pure.
 package excerpt
 
@@ -11,16 +11,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// masked is the replacement for a secret.
 const masked = "[masked]"
 
-// rule masks one form of secrets. with is the replacement, which keeps the text around the secret.
+// rule masks one form of secrets. with is the replacement.
 type rule struct {
 	pattern *regexp.Regexp
 	with    string
 }
 
-// names matches words in field and variable names that indicate a secret value.
+// names matches field and variable names that indicate a secret.
 const names = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|api[-_]?key|access[-_]?key|private[-_]?key|signing[-_]?key|client[-_]?key|session[-_]?id|cookie)`
 
 var rules = []rule{
@@ -55,8 +54,7 @@ var rules = []rule{
 // opaque matches long texts that are not words, such as keys in base64 or hexadecimal.
 var opaque = regexp.MustCompile(`(?:sha256:|sha512:)?[A-Za-z0-9+/_=-]{40,}`)
 
-// Redact removes control and format characters from a text, and masks everything that looks like a secret. It does not
-// mask digests.
+// Redact removes control characters from a text and masks everything that looks like a secret, except digests.
 func Redact(text string) string {
 	text = clean(text)
 	for _, r := range rules {
@@ -70,7 +68,7 @@ func Redact(text string) string {
 	})
 }
 
-// isPath reports whether a long text is a path or a name that consists of short parts.
+// isPath reports whether a long text is a path or a name with short parts.
 func isPath(text string) bool {
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '-' || r == '_' }) {
 		if len(part) > 20 {
@@ -86,11 +84,9 @@ func Line(text string) string {
 	return bundle.Bounded(strings.Join(strings.Fields(Redact(text)), " "), bundle.MaxDetailTextBytes)
 }
 
-// maxRedactedBytes limits the size of a log before redaction.
 const maxRedactedBytes = 16 << 10
 
-// Tail returns the last lines of a log for a report. The first line can be incomplete. Tail masks secrets before it
-// shortens the log, because it would not recognize a part of a secret.
+// Tail returns the last lines of a log with masked secrets. The first line can be incomplete.
 func Tail(log string) string {
 	if len(log) > maxRedactedBytes {
 		log = log[len(log)-maxRedactedBytes:]
@@ -111,8 +107,7 @@ func Tail(log string) string {
 	return strings.Join(kept, "\n")
 }
 
-// clean removes invalid UTF-8, control characters, and format characters such as soft hyphens, because these could hide
-// a secret from the rules.
+// clean removes invalid UTF-8, control characters and format characters, which could hide a secret from the rules.
 func clean(text string) string {
 	if len(text) > 2*maxRedactedBytes {
 		text = text[:2*maxRedactedBytes]

@@ -1,8 +1,6 @@
-// Package maintenance decides which upgrades wait for the runtime's maintenance window. The input is the last accepted
-// bundle, the runtime's Kyma and the time. The output is a Gate with the reason for each waiting upgrade. The package
-// is pure.
-//
-// The runtime decides, because it can apply a bundle outside of the window in which it pulled the bundle.
+// Package maintenance decides which upgrades wait for the runtime's maintenance window. Its input is the last
+// accepted bundle, the runtime's Kyma and the time. Its output is a Gate with the reason for each waiting upgrade.
+// The package is pure.
 package maintenance
 
 import (
@@ -16,20 +14,20 @@ import (
 
 // Gate decides which upgrades wait. With the zero value, no upgrade waits.
 type Gate struct {
-	// Opens is the time at which waiting upgrades can start. It is zero if the gate is open, or if the time is unknown.
+	// Opens is the time at which waiting upgrades can start. Zero if no upgrade must wait, or if the time is unknown.
 	Opens time.Time
 
-	// waitsFor completes the message "the upgrade to version X requires downtime and …". It is "" for an open gate.
+	// waitsFor completes the message "the upgrade to version X requires downtime and …". Empty if no upgrade must
+	// wait.
 	waitsFor string
-	// missing is true if no future window is long enough.
+	// missing means that no future window is long enough.
 	missing bool
 	// unmanaged contains the versions of unmanaged modules by name.
 	unmanaged map[string]string
 }
 
-// New returns the gate for the last accepted bundle. An expired bundle starts no upgrades that require downtime. The
-// Kyma is nil before it exists. unmanaged is the result of Unmanaged. now must not be before the time of the newest
-// verified statement.
+// New returns the gate for the last accepted bundle. If the bundle expired, upgrades that require downtime wait. kyma
+// can be nil. unmanaged is the result of Unmanaged. now must not be before the time of the newest bundle.
 func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
 	if b == nil || b.State.Maintenance == nil {
 		return Gate{}
@@ -88,8 +86,8 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 	return gate
 }
 
-// chosen returns the time that the runtime's admin chose for upgrades, zero for none. It returns an error if the
-// annotation does not contain a valid time.
+// chosen returns the time in the annotation with which the runtime's admin schedules upgrades, or zero without the
+// annotation.
 func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
 	if kyma == nil || kyma.Annotations[v1beta2.AnnotationUpgradeAt] == "" {
 		return time.Time{}, nil
@@ -106,15 +104,13 @@ func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Holds reports whether the upgrade of an installed module to the bundle's version must wait. Installations, removals
-// and drift correction never wait. Downgrades do not wait either, because the control plane requests a downgrade only
-// to roll back a failed version.
+// Holds reports whether an upgrade to the bundle's version must wait. Installations, removals, downgrades and drift
+// correction never wait.
 func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
 	return installed.DeletionTimestamp.IsZero() && g.holds(installed.Spec.Version, want)
 }
 
-// HoldsUnmanaged reports whether an unmanaged module must wait before it becomes managed, because the agent would then
-// upgrade it.
+// HoldsUnmanaged reports whether an unmanaged module must wait before the agent manages and upgrades it again.
 func (g Gate) HoldsUnmanaged(want bundle.Manifest) bool {
 	version, unmanaged := g.unmanaged[want.Module]
 	return unmanaged && g.holds(version, want)
@@ -125,7 +121,7 @@ func (g Gate) holds(version string, want bundle.Manifest) bool {
 		!bundle.Older(want.Version, version)
 }
 
-// Reason returns why upgrades wait: WindowMissing if no future window is long enough, WindowAwaited otherwise.
+// Reason returns WindowMissing if no future window is long enough, and WindowAwaited otherwise.
 func (g Gate) Reason() reason.Reason {
 	if g.missing {
 		return reason.WindowMissing
@@ -133,7 +129,7 @@ func (g Gate) Reason() reason.Reason {
 	return reason.WindowAwaited
 }
 
-// Waiting returns the modules of the bundle whose upgrade waits, with a message for their users.
+// Waiting returns the modules whose upgrade waits, with a message for users.
 func (g Gate) Waiting(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	waiting := map[string]string{}
 	if b == nil || b.Statement.Predicate.Deleting {

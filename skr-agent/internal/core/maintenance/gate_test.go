@@ -12,10 +12,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
-// friday is 20 November 2026, one day before the next window. The windows are on Saturdays from 21:00 to 24:00.
+// friday is one day before the next window. The windows are on Saturdays from 21:00 to 24:00.
 var friday = time.Date(2026, 11, 20, 21, 0, 0, 0, time.UTC)
 
-// scene is the state of a test case. waitingScene returns a runtime on Friday with keda 1.0.0, and a bundle with keda
+// scene is the state of a test case. waitingScene returns a runtime on Friday with keda 1.0.0. Its bundle has keda
 // 1.1.0, which requires downtime.
 type scene struct {
 	bundle    bundle.Bundle
@@ -75,7 +75,7 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		scene *scene
-		want  string // "" if the upgrade does not wait
+		want  string // empty if the upgrade does not wait
 	}{
 		"upgrade that requires downtime waits for the window": {waitingScene(), forSaturday},
 		"upgrade starts when the window opens":                {waitingScene().later(24 * time.Hour), ""},
@@ -249,7 +249,7 @@ func TestUnmanagedModulesKeepVersionOfLastManifest(t *testing.T) {
 	}
 	there := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.0.0"}}
 	for name, c := range map[string]struct {
-		unmanaged bool // whether the module is unmanaged in the bundle, which has version 1.1.0
+		unmanaged bool // the module is unmanaged in the bundle
 		known     map[string]string
 		kyma      *v1beta2.Kyma
 		installed []v1beta2.Manifest

@@ -7,10 +7,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Unmanaged returns the installed versions of unmanaged modules by name. known is the result of the previous call. An
-// unmanaged module has no Manifest, so its version is the version in known or, after a restart, the version in the
-// status of the runtime's Kyma. The bundle's version is the last choice, because it can be newer than the installed
-// version. A module that becomes managed again stays in the result until it has a Manifest.
+// Unmanaged returns the installed versions of unmanaged modules by name. known is the result of the previous call.
+//
+// An unmanaged module has no Manifest, so its version is the one in known, in the status of the runtime's Kyma, or in
+// the bundle. A module that becomes managed stays in the result until it has a Manifest.
 func Unmanaged(
 	b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest,
 ) map[string]string {
@@ -37,7 +37,7 @@ func Unmanaged(
 	return versions
 }
 
-// unmanagedVersion returns the version of an unmanaged module in the status of the Kyma, "" for none.
+// unmanagedVersion returns the version of an unmanaged module in the Kyma's status, or "" if it is unknown.
 func unmanagedVersion(kyma *v1beta2.Kyma, module string) string {
 	if kyma == nil {
 		return ""

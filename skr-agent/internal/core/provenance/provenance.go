@@ -1,8 +1,8 @@
-// Package provenance traces an object in the runtime to the publisher's key. The input is the object, the Manifests and
-// the last accepted bundle. The output is the complete chain, or an error. The package is pure.
+// Package provenance traces an object in the runtime to the publisher's key. Its input is the object, the Manifests
+// and the last accepted bundle. Its output is the complete chain, or an error. The package is pure.
 //
-// The labels and annotations of an object are not trusted, because users can change them. They only select one of
-// several Manifests whose inventory contains the object. A Manifest is trusted only if the verified bundle has the same
+// Users can change the labels and annotations of an object. The package uses them only to select one of several
+// Manifests whose inventory contains the object. A Manifest is trusted only if the verified bundle has the same
 // content.
 package provenance
 
@@ -27,7 +27,7 @@ type Object struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// OwnedBy is the value of the annotation with the owning Manifest, as namespace/name.
+	// OwnedBy is the annotation with the owning Manifest, as namespace/name.
 	OwnedBy string `json:"-"`
 }
 
@@ -36,16 +36,16 @@ func (o Object) String() string {
 	return kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 }
 
-// Chain is the chain from an object to the key of its bundle.
+// Chain connects an object to the key that signed its bundle.
 type Chain struct {
 	Object Object `json:"object"`
-	// Manifest is the object's Manifest, as namespace/name. State is the state of the Manifest.
+	// Manifest is the object's Manifest, as namespace/name. State is the Manifest's state.
 	Manifest string        `json:"manifest"`
 	State    v1beta2.State `json:"state"`
-	// Pending is true if the current spec of the Manifest is not completely applied. The object can then be from an
+	// Pending means that the current spec of the Manifest is not completely applied. The object can then be from an
 	// earlier bundle.
 	Pending bool `json:"pending,omitempty"`
-	// DefaultCR is true if the object is the module's default CR, which users can change.
+	// DefaultCR means that the object is the module's default CR, which users can change.
 	DefaultCR bool `json:"defaultCR,omitempty"`
 	bundle.Origin
 }
@@ -82,8 +82,7 @@ func isPending(m *v1beta2.Manifest) bool {
 
 func nameOf(m *v1beta2.Manifest) string { return m.Namespace + "/" + m.Name }
 
-// manifestOf returns the Manifest of an object: the object itself if it is a Manifest, or the Manifest whose inventory
-// contains the object. If there are several, the object's annotation selects one.
+// manifestOf returns the Manifest whose inventory contains the object, or the object itself if it is a Manifest.
 func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest, error) {
 	var found []*v1beta2.Manifest
 	for i := range manifests {
@@ -121,8 +120,7 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 			strings.Join(names, " and "), v1beta2.AnnotationOwnedBy)
 }
 
-// isDefaultCR reports whether the agent created the object as the default CR of the Manifest. Such an object has the
-// annotation with the name of its Manifest. A default CR that a user created does not have it.
+// isDefaultCR reports whether the agent created the object as the default CR of the Manifest.
 func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 	cr := m.Spec.Resource
 	return cr != nil && object.OwnedBy == nameOf(m) &&
@@ -131,8 +129,8 @@ func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 		(object.Namespace == "" || cmp.Or(cr.GetNamespace(), m.Namespace) == object.Namespace)
 }
 
-// sameContent returns an error if the version or content of the Manifest differs from the bundle's, because a user of
-// the cluster can have changed the Manifest.
+// sameContent returns an error if the Manifest's version or content differs from the bundle's. Users of the cluster
+// can change Manifests.
 func sameContent(m *v1beta2.Manifest, listed bundle.Manifest) error {
 	if m.Spec.Version != listed.Spec.Version {
 		return fmt.Errorf("spec.version is %q, but the bundle has %q", m.Spec.Version, listed.Spec.Version)

@@ -51,7 +51,6 @@ func manifest(name string, inventory ...Object) v1beta2.Manifest {
 	return m
 }
 
-// inForce returns a bundle with module keda.
 func inForce() bundle.Bundle {
 	return bundle.Bundle{
 		Verified: bundle.Verified{

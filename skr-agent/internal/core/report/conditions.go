@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// secrets sets condition Secrets, and returns the problem of the Secrets, "" for none.
+// secrets sets condition Secrets. It returns the problem of the Secrets, or "" without a problem.
 func secrets(facts Facts, set func(string, string, string, bool)) string {
 	switch s := facts.Secrets; {
 	case s == nil:
@@ -22,8 +22,7 @@ func secrets(facts Facts, set func(string, string, string, bool)) string {
 	return ""
 }
 
-// synced sets condition Synced, which does not exist before the first failed write. It returns the current problem, ""
-// for none.
+// synced sets condition Synced after the first failed write. It returns the current problem, or "" without a problem.
 func synced(conditions []metav1.Condition, facts Facts, set func(string, string, string, bool)) string {
 	switch t := facts.Trouble; {
 	case t != nil:
@@ -35,7 +34,7 @@ func synced(conditions []metav1.Condition, facts Facts, set func(string, string,
 	return ""
 }
 
-// watchers sets the condition of the bundle's Watchers, or removes it if the bundle has no Watchers.
+// watchers sets the condition of the bundle's Watchers, or removes it without Watchers.
 func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Bundle == nil || len(facts.Bundle.State.Watchers) == 0 {
 		meta.RemoveStatusCondition(&after.Conditions, v1beta2.ConditionSKRWebhook)

@@ -9,7 +9,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// largest returns details of the maximum size.
 func largest(failing bool) *bundle.ModuleDetails {
 	d := &bundle.ModuleDetails{}
 	for i := range bundle.MaxDetailedObjects {

@@ -10,24 +10,19 @@ import (
 )
 
 const (
-	// identityBytes is reserved for the statement, the certificate, the certificate request and the enrollment, which
-	// the agent adds later.
+	// identityBytes is reserved for fields that the agent adds later, such as the certificate.
 	identityBytes = 16 << 10
-	// maxPayloadBytes is the maximum size of the report without the fields for which identityBytes are reserved. It
-	// accounts for base64 encoding, which adds a third.
-	maxPayloadBytes = bundle.MaxReportBytes/4*3 - identityBytes
-	// shortMessageBytes is the length of shortened messages.
+	// maxPayloadBytes is the maximum size of a report without these fields. Base64 encoding adds a third.
+	maxPayloadBytes   = bundle.MaxReportBytes/4*3 - identityBytes
 	shortMessageBytes = 96
-	// maxDetailBytes limits the total size of the details of all modules.
-	maxDetailBytes = 64 << 10
+	maxDetailBytes    = 64 << 10
 )
 
-// fit reduces the report to its limits, because the control plane refuses a report that is too large. It first removes
-// entries that exceed a limit. Then it removes parts of the report in the following order, until the report fits:
-// details, messages, resources of modules, watched objects, the requested modules if they need more than half of the
-// limit, installed modules, and finally all requested modules. The requested modules are last, because the runtime's
-// admin removes modules by omitting them there. The report lists its omitted parts, so the control plane does not treat
-// these parts as deleted.
+// fit reduces a report to its maximum size, because the control plane refuses larger reports. It omits details,
+// messages, resources, watched objects and modules, in this order, until the report fits.
+//
+// The requested modules are omitted last, because a runtime's admin removes modules by not requesting them. The
+// report lists its omitted parts, so the control plane does not treat them as deleted.
 func fit(r bundle.Report, most int) bundle.Report {
 	f := fitting{report: r}
 	f.limitModules()
@@ -60,7 +55,7 @@ func fit(r bundle.Report, most int) bundle.Report {
 	return f.report
 }
 
-// fitting is a report that is being reduced. Its lists are copies, so that the facts do not change.
+// fitting is a report that is being reduced. Its lists are copies.
 type fitting struct {
 	report bundle.Report
 	left   bundle.Truncated
@@ -74,8 +69,8 @@ func (f *fitting) bytes() int {
 	return len(data)
 }
 
-// limitModules applies the limits of modules. If two Manifests belong to the same module, it keeps the one with the
-// more urgent state.
+// limitModules enforces the limits of modules. If two Manifests belong to the same module, it keeps the more urgent
+// one.
 func (f *fitting) limitModules() {
 	modules := slices.Clone(f.report.Modules)
 	slices.SortStableFunc(modules, func(a, b bundle.ReportedModule) int {
@@ -100,7 +95,7 @@ func (f *fitting) limitModules() {
 	f.keepModules(bundle.MaxManifests)
 }
 
-// urgency returns the position of a module's state in the order of severity. 0 is the most urgent state.
+// urgency returns the rank of a module's state. 0 is the most urgent.
 func urgency(m bundle.ReportedModule) int {
 	if at := slices.Index([]v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting,
 		v1beta2.StateProcessing}, m.State); at >= 0 {
@@ -115,7 +110,7 @@ func long(o *v1beta2.TrackingObject) bool {
 			len(o.PartialMeta.Namespace)) > bundle.MaxModuleNameBytes
 }
 
-// keepModules removes the least urgent modules if the number of modules in the report is higher than most.
+// keepModules removes the least urgent modules until at most most remain.
 func (f *fitting) keepModules(most int) {
 	over := len(f.report.Modules) - most
 	if over <= 0 {
@@ -129,8 +124,8 @@ func (f *fitting) keepModules(most int) {
 	f.left.Modules += over
 }
 
-// limitWishes omits all requested modules if any exceeds a limit, because the control plane would treat modules that
-// are missing in a partial list as removed.
+// limitWishes omits all requested modules if any exceeds a limit. The control plane would treat modules that are
+// missing in a partial list as removed.
 func (f *fitting) limitWishes() {
 	if f.report.Kyma == nil {
 		return
@@ -143,7 +138,7 @@ func (f *fitting) limitWishes() {
 		m := &kyma.Spec.Modules[i]
 		unspeakable = unspeakable || len(m.Name) > bundle.MaxModuleNameBytes
 		if len(m.ControllerName) > bundle.MaxModuleNameBytes {
-			// No label has this length, so the shortened name matches no controller.
+			// No label has this length, so the shortened name selects no controller.
 			m.ControllerName = bundle.Bounded(m.ControllerName, bundle.MaxModuleNameBytes)
 		}
 		if len(m.RemoteModuleTemplateRef) > bundle.MaxModuleNameBytes {
@@ -222,8 +217,7 @@ func (f *fitting) leaveModulesOut(most int) {
 	}
 }
 
-// limitDetails keeps the details of the most urgent modules. From the details of a module, it omits the list of objects
-// first.
+// limitDetails keeps the details of the most urgent modules.
 func (f *fitting) limitDetails(most int) {
 	order := make([]int, len(f.report.Modules))
 	for i := range order {

@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// crowd returns a runtime with the given number of modules, each with a long error message. Its Kyma requests these
-// modules and the given number of unknown modules.
+// crowd returns a runtime with many modules, each with a long error message. Its Kyma requests these modules and some
+// unknown modules.
 func crowd(modules, unknown, nameLength int) Facts {
 	name := func(kind string, i int) string {
 		base := fmt.Sprintf("%s-%04d", kind, i)
@@ -128,8 +128,7 @@ func TestEveryReportFits(t *testing.T) {
 	}
 }
 
-// TestFiveHundredModulesAreReported signs, stores, reads and verifies a report. The report omits only the objects of
-// modules with default CRs.
+// The report omits only the objects of modules with default CRs.
 func TestFiveHundredModulesAreReported(t *testing.T) {
 	signer, ctx := trusttest.NewSigner(t), t.Context()
 	folder, err := store.Open(store.LayoutScheme+filepath.Join(t.TempDir(), "registry"), nil)
@@ -210,7 +209,6 @@ func TestUrgentModulesAreOmittedLast(t *testing.T) {
 	}
 }
 
-// The control plane refuses a report that contains a module twice.
 func TestTwoManifestsOfOneModuleAreReportedOnce(t *testing.T) {
 	facts := crowd(2, 0, 0)
 	facts.Manifests[0].Labels[v1beta2.LabelModuleName], facts.Manifests[1].Labels[v1beta2.LabelModuleName] = "keda",
@@ -232,8 +230,7 @@ func TestLongControllerNameMatchesNoController(t *testing.T) {
 	}
 }
 
-// TestAdminCanReduceTooManyModules checks that reports contain the request of the runtime's Kyma with any number of
-// installed modules, so that an admin can remove modules.
+// An admin must be able to remove modules, so reports always contain the request of the runtime's Kyma.
 func TestAdminCanReduceTooManyModules(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	for _, installed := range []int{200, 1000} {

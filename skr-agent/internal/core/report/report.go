@@ -1,5 +1,5 @@
-// Package report computes the report for the control plane, and the status of the runtime's Kyma. Its input is the last
-// accepted bundle, the Kyma and the Manifests. It is pure.
+// Package report computes the report for the control plane and the status of the runtime's Kyma. Its input is the
+// last accepted bundle, the Kyma and the Manifests. It is pure.
 package report
 
 import (
@@ -21,53 +21,53 @@ import (
 
 // Facts are the current state of the runtime.
 type Facts struct {
-	// Bundle is the last accepted bundle, nil before the first bundle. Expired is true if the bundle expired.
+	// Bundle is the last accepted bundle. Nil before the first bundle.
 	Bundle  *bundle.Bundle
 	Expired bool
-	// Lost is a message about an accepted bundle that is no longer stored, "" for none.
+	// Lost is a message about an accepted bundle that is not stored anymore. Empty if the bundle is stored.
 	Lost string
-	// Decided contains the modules that an autonomous runtime chose. Bundle includes these choices.
+	// Decided contains the modules that an autonomous runtime selected. Bundle includes these selections.
 	Decided []string
-	// Refused contains the bundles that were refused after Bundle was accepted.
+	// Refused contains the newer bundles that the agent refused.
 	Refused []bundle.RefusedBundle
-	// Unstaged contains the error of each module whose content is missing.
+	// Unstaged contains the error of each module with missing content.
 	Unstaged map[string]error
-	// Trouble summarizes failed writes into the runtime, nil for none.
+	// Trouble summarizes failed writes to the runtime. Nil without failures.
 	Trouble *bundle.ReportedTrouble
-	// Waiting contains the reason of each module whose upgrade waits for a maintenance window.
+	// Waiting contains a message for each module whose upgrade waits for a maintenance window.
 	Waiting map[string]string
-	// WaitReason is the reason of all modules in Waiting.
+	// WaitReason is the reason of all waiting upgrades.
 	WaitReason reason.Reason
 	// Unmanaged contains the versions of unmanaged modules by name.
 	Unmanaged map[string]string
-	// Secrets is the outcome for the bundle's Secrets, nil if it has none.
+	// Secrets reports whether the bundle's Secrets were written. Nil if the bundle has none.
 	Secrets *bundle.ReportedSecrets
-	// Kyma is the runtime's own Kyma. Its spec includes the pinned versions. Unreadable is the error of reading the
-	// pinned versions, nil for none.
+	// Kyma is the runtime's own Kyma with its pinned versions. Unreadable is the error of reading the pinned
+	// versions.
 	Kyma       *v1beta2.Kyma
 	Unreadable error
 	Manifests  []v1beta2.Manifest
 	// Templates contains the generations of the runtime's ModuleTemplates by name.
 	Templates map[string]int64
-	// Unenrolled is the reason why the control plane cannot verify the agent's reports, "" if it can.
+	// Unenrolled is the reason why the control plane cannot verify the agent's reports. Empty if it can.
 	Unenrolled string
-	// Unavailable is the error of reading bundles from the registry, "" for none.
+	// Unavailable is the error of reading bundles from the registry. Empty if the registry is available.
 	Unavailable string
-	// AgentProblem is the reason why the agent does not run the bundle's image, "" if it does.
+	// AgentProblem is the reason why the agent does not run the bundle's image. Empty if it does.
 	AgentProblem string
-	// Watched contains the changes that the control plane's watchers observed.
+	// Watched contains the changes that watchers of the control plane observed.
 	Watched []bundle.ReportedWatch
-	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed contains the removed objects of
-	// lifecycle-manager.
+	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists lifecycle-manager's
+	// removed objects.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
-	// Checks returns the results of the checks of a module in a version. Nil means that no checks are measured.
+	// Checks returns the check results of a module version. Nil if the agent runs no checks.
 	Checks func(module, version string) []bundle.ReportedCheck `json:"-"`
-	// CheckRun is the result of the requested check run, nil for none.
+	// CheckRun is the result of the requested check run. Nil if none was requested.
 	CheckRun *bundle.ReportedCheckRun
-	// Details contains the requested details of modules by name of the Manifest.
+	// Details contains the requested details by the name of the module's Manifest.
 	Details map[string]*bundle.ModuleDetails
-	// ClusterScoped contains the names of Manifests whose default CR is cluster-scoped.
+	// ClusterScoped contains the names of Manifests with a cluster-scoped default CR.
 	ClusterScoped map[string]bool
 }
 
@@ -97,7 +97,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil &&
 			ready.ObservedGeneration != m.Generation &&
 			m.DeletionTimestamp.IsZero() {
-			// The status is from an older generation of the Manifest.
+			// The status is from an older generation.
 			module.State, module.Reason, module.Message = v1beta2.StateProcessing, "", ""
 		}
 		if r := m.Spec.Resource; r != nil {
@@ -114,7 +114,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 			module.Maintenance = true
 			module.Reason = cmp.Or(module.Reason, facts.WaitReason)
 			if module.Message != "" {
-				why = module.Message + "; " + why // the module's own problem is first
+				why = module.Message + "; " + why // the module's own problem comes first
 			}
 			module.Message = bounded(why)
 		}
@@ -158,8 +158,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 	return modules
 }
 
-// unstagedReason returns the reason why a module does not have the version of the bundle. The default is
-// ContentMissing.
+// unstagedReason returns the reason why a module does not have the bundle's version.
 func unstagedReason(err error) reason.Reason {
 	if r := reason.Of(err); r != reason.Other {
 		return reason.Known(r, reason.Modules)
@@ -167,7 +166,7 @@ func unstagedReason(err error) reason.Reason {
 	return reason.ContentMissing
 }
 
-// reasonOf returns the reason of condition Ready if a Manifest is not ready, "" otherwise.
+// reasonOf returns the reason of condition Ready, or "" if the Manifest is ready.
 func reasonOf(m *v1beta2.Manifest) reason.Reason {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if m.Status.State == v1beta2.StateReady || ready == nil {
@@ -176,7 +175,7 @@ func reasonOf(m *v1beta2.Manifest) reason.Reason {
 	return reason.Known(reason.Reason(ready.Reason), reason.Modules)
 }
 
-// message returns the message of condition Ready if a Manifest is not ready, "" otherwise.
+// message returns the message of condition Ready, or "" if the Manifest is ready.
 func message(m *v1beta2.Manifest) string {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if m.Status.State == v1beta2.StateReady || ready == nil {
@@ -187,7 +186,7 @@ func message(m *v1beta2.Manifest) string {
 
 func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }
 
-// takeover returns the facts that package takeover needs to report a takeover.
+// takeover returns the facts for package takeover.
 func (f Facts) takeover() takeover.Facts {
 	return takeover.Facts{
 		Bundle: f.Bundle, Manifests: f.Manifests, PhaseDone: f.PhaseDone, Removed: f.Removed, Unstaged: f.Unstaged,
@@ -195,7 +194,7 @@ func (f Facts) takeover() takeover.Facts {
 	}
 }
 
-// New returns a report within the limits. The caller sets its sequence and time.
+// New returns a report within the size limits. The caller sets its sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
 		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided,
@@ -233,10 +232,9 @@ func New(runtime string, facts Facts) bundle.Report {
 	return r
 }
 
-// noBundle is the message before the first bundle.
 const noBundle = "no bundle was accepted yet"
 
-// maxConditionBytes limits the message of a condition. It is below the limit of the Kubernetes API.
+// maxConditionBytes limits the message of a condition. The limit of the Kubernetes API is higher.
 const maxConditionBytes = 4096
 
 // KymaStatus returns the new status of the runtime's Kyma.
@@ -285,7 +283,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 		if c.trouble != "" {
 			set(c.kind, c.wrong, c.trouble, false)
 		} else if meta.FindStatusCondition(after.Conditions, c.kind) != nil {
-			// Add the condition only after a problem, and set it to True when the problem is solved.
+			// Add the condition only after a problem.
 			set(c.kind, c.right, c.good, true)
 		}
 	}
@@ -327,8 +325,8 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	return after
 }
 
-// judged returns the observedGeneration for the Kyma's status. The value does not change until the last accepted bundle
-// is a response to the Kyma's current request.
+// judged returns the observedGeneration for the Kyma's status. It increases once the last accepted bundle is a
+// response to the Kyma's current request.
 func judged(before v1beta2.KymaStatus, facts Facts) int64 {
 	if b := facts.Bundle; b != nil && before.ObservedGeneration > 0 &&
 		!b.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {
@@ -372,8 +370,8 @@ func shortened(d digest.Digest) string {
 	return d.String()
 }
 
-// moduleStatuses returns the status of installed modules, unresolved modules, and requested modules that are not in the
-// bundle yet.
+// moduleStatuses returns the status of installed modules, unresolved modules, and requested modules that are not in
+// the bundle yet.
 func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	found := map[string]v1beta2.ModuleStatus{}
 	hidden := map[string]bool{}
@@ -396,7 +394,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 		}
 		if _, unmanaged := facts.Unmanaged[m.Module()]; unmanaged {
 			status := found[m.Module()]
-			// A module that becomes managed again has state Unmanaged until its old Manifest is deleted.
+			// The module has state Unmanaged until its old Manifest is deleted.
 			status.State = v1beta2.StateUnmanaged
 			found[m.Module()] = status
 		}
@@ -418,7 +416,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			if m.Unmanaged {
 				// As in lifecycle-manager, the status of an unmanaged module has no Manifest, resource or template.
 				status.Manifest, status.Resource, status.Template = nil, nil, nil
-				// Use the version of the last Manifest: the module may not have been upgraded to the bundle's version.
+				// The module may not have been upgraded to the bundle's version.
 				status.State, status.Channel = v1beta2.StateUnmanaged, m.Channel
 				status.Version = cmp.Or(facts.Unmanaged[m.Module], m.Version)
 			}
@@ -429,11 +427,11 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			status := found[p.Module]
 			message := p.Message
 			if status.Message != "" && slices.Contains(b.Statement.Predicate.Removals, p.Module) {
-				message += "; " + status.Message // this message lists the objects that prevent the removal
+				message += "; " + status.Message // status.Message lists the objects that prevent the removal
 			}
 			status.Name, status.State, status.Message = p.Module, p.State, message
 			if slices.ContainsFunc(facts.Kyma.Spec.Modules, func(m v1beta2.Module) bool { return m.Name == p.Module }) {
-				delete(hidden, p.Module) // show the problem of a mandatory module that the Kyma requests
+				delete(hidden, p.Module) // show the problem of a requested mandatory module
 			}
 			status.Channel = cmp.Or(status.Channel, p.Channel)
 			found[p.Module] = status

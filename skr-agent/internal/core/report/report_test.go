@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// A module whose upgrade waits keeps its version and state. The reason for waiting is added to its message.
+// A module whose upgrade waits keeps its version and state. Its message explains the wait.
 func TestWaitingUpgradeIsInReportAndStatus(t *testing.T) {
 	const why = "the upgrade to version 1.1.0 requires downtime and waits"
 	for name, c := range map[string]struct {
@@ -107,7 +107,6 @@ func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 	}
 }
 
-// Dashboards find the default CR by its namespace in the status.
 func TestDefaultCRHasNamespaceOfItsScope(t *testing.T) {
 	of := func(namespace string) v1beta2.Manifest {
 		cr := &unstructured.Unstructured{}
@@ -165,7 +164,7 @@ func TestStatusOfOlderSpecIsNotReported(t *testing.T) {
 func TestFailedSecretsAreInReportAndStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		secrets *bundle.ReportedSecrets
-		broken  bool // whether a module is in error
+		broken  bool // a module is in error
 		want    metav1.ConditionStatus
 		state   v1beta2.State
 	}{
