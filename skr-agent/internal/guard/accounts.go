@@ -9,16 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Accounts selects the ServiceAccount that installs each module. The runtime's operator sets it; a bundle, and
-// therefore a publisher, cannot. The zero value selects the agent's own permissions for all modules.
+// Accounts selects the ServiceAccount that installs a module. The runtime's operator configures it, never a bundle.
+// The zero value selects the agent's own permissions.
 type Accounts struct {
-	others   string            // user name for modules not in byModule; empty means the agent itself
-	byModule map[string]string // user name by module; empty means the agent itself
+	others   string            // user name for modules without their own account; empty for the agent itself
+	byModule map[string]string // user name by module; empty for the agent itself
 }
 
-// ParseAccounts parses account settings. At most one setting applies to all modules: NAME or NAMESPACE/NAME. At most
-// one setting applies to each module: MODULE=NAME, MODULE=NAMESPACE/NAME, or MODULE= for the agent's own permissions.
-// home is the namespace of a NAME without a namespace.
+// ParseAccounts parses account settings: NAME or NAMESPACE/NAME for all modules, and MODULE=NAME or
+// MODULE=NAMESPACE/NAME for one module. MODULE= selects the agent's own permissions. home is the default namespace.
 func ParseAccounts(settings []string, home string) (Accounts, error) {
 	a := Accounts{byModule: map[string]string{}}
 	for _, setting := range settings {
@@ -68,9 +67,8 @@ func serviceAccountUser(account, home string) (string, error) {
 	return "system:serviceaccount:" + namespace + ":" + name, nil
 }
 
-// Of returns the user name for installing a module, empty for the agent itself. A setting matches the module's name,
-// such as team/keda, or its label, team-keda. If only the name matched, a setting with the label would have no effect
-// and the module would get the agent's own permissions.
+// Of returns the user name for installing a module, or "" for the agent itself. Settings can use the module's name,
+// such as team/keda, or its label, such as team-keda.
 func (a Accounts) Of(module, label string) string {
 	for _, name := range []string{module, label} {
 		if user, ok := a.byModule[name]; ok {
@@ -80,15 +78,14 @@ func (a Accounts) Of(module, label string) string {
 	return a.others
 }
 
-// Users returns the user names of all configured ServiceAccounts, sorted and without duplicates.
 func (a Accounts) Users() []string {
 	users := slices.DeleteFunc(a.All(), func(user string) bool { return user == "" })
 	slices.Sort(users)
 	return slices.Compact(users)
 }
 
-// WithOwnRights returns the start of a sentence about the modules that the agent installs with its own permissions,
-// such as "modules keda, nats are". The result is empty if every module has a ServiceAccount.
+// WithOwnRights returns the start of a sentence about the modules without a ServiceAccount, such as "modules keda,
+// nats are". It returns "" if every module has one.
 func (a Accounts) WithOwnRights() string {
 	if a.others == "" {
 		return "all modules without a configured ServiceAccount are"
@@ -105,7 +102,7 @@ func (a Accounts) WithOwnRights() string {
 	return "modules " + strings.Join(own, ", ") + " are"
 }
 
-// All returns the user names of all settings and an empty name for the agent itself.
+// All returns the user names of all settings. The agent itself has an empty name.
 func (a Accounts) All() []string {
 	users := []string{"", a.others}
 	for _, user := range a.byModule {

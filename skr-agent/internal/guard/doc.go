@@ -1,11 +1,11 @@
 // Package guard contains the rules for the content of modules. They limit the objects and fields that a module can
-// write, and the existing objects that it can take over, delete or recreate. They also select the account that installs
-// the module.
+// write, and the existing objects that it can take over, delete or recreate. They also select the account that
+// installs the module.
 //
-// All functions are pure. Their input is rendered objects, live metadata, installed webhooks, and settings. Their
-// output is empty, or a refusal with the object, the rule and the fix. Package install reads the input from the cluster
-// and acts on the output.
+// All functions are pure. Their input is rendered objects, live metadata, installed webhooks and settings. Their
+// output is a refusal with the object, the rule and the fix, or empty. Package install reads the input from the
+// cluster and acts on the output.
 //
-// The rules protect the names and kinds of charts/skr-agent. The chart's admission policies (policy/protection.yaml)
-// enforce the same rules for tenants and for modules that have their own ServiceAccount.
+// The chart's admission policies (policy/protection.yaml) enforce the same rules for tenants and for modules that
+// have their own ServiceAccount.
 package guard

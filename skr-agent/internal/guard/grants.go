@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// checkRole refuses roles that would give other accounts the permissions of the agent's operators. The admission
-// policies treat every account that may change the resource agents.kyma-pull.dev as an operator. Kubernetes adds the
-// permissions of a ClusterRole with a label rbac.authorization.k8s.io/aggregate-to-* to the role view, edit or admin.
+// checkRole refuses roles that would make other accounts operators of the agent. Every account that can change
+// agents.kyma-pull.dev is an operator. Aggregation labels on a ClusterRole could extend the roles view, edit and
+// admin.
 func checkRole(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	if k.Group != rbacGroup {
@@ -25,7 +25,7 @@ func checkRole(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// grantsByRules refuses a role if one of its rules would make its subjects operators of the agent.
+// grantsByRules refuses a role whose rules would make an account an operator of the agent.
 func grantsByRules(o *unstructured.Unstructured) string {
 	rules, _, err := unstructured.NestedSlice(o.Object, "rules")
 	if err != nil {
@@ -55,7 +55,7 @@ func grantsByRules(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// grantsToEveryone refuses a binding of a powerful role if one of its subjects covers every account of the cluster.
+// grantsToEveryone refuses a binding of a powerful role to all accounts of the cluster.
 func grantsToEveryone(o *unstructured.Unstructured) string {
 	role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
 	if !slices.Contains([]string{"cluster-admin", "admin", "edit"}, role) {
@@ -76,7 +76,7 @@ const rbacGroup = "rbac.authorization.k8s.io"
 
 func writes(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }
 
-// isAgentResource reports whether a resource in a rule covers a kind that only the agent writes.
+// isAgentResource reports whether a resource in a rule includes a kind that only the agent writes.
 func isAgentResource(resource string) bool {
 	return slices.Contains([]string{"*", "*/*", "manifests", "manifests/status", "moduletemplates",
 		"modulereleasemetas"}, resource)

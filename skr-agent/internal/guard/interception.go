@@ -15,8 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// interceptor is the common part of webhooks, admission policies and their bindings. where is the path of the field
-// that contains this part.
+// interceptor is the common part of webhooks, admission policies and their bindings. where is its field path.
 type interceptor struct {
 	matching
 	where string
@@ -43,22 +42,22 @@ type resourceRule struct {
 // target is a kind of object that the agent depends on.
 type target struct {
 	group, resource string
-	// labels are the labels of the objects, without openLabels. Nil means that the labels are unknown.
+	// labels are the labels of the objects, without openLabels. Nil if the labels are unknown.
 	labels labels.Set
-	// inCluster is true for cluster-scoped objects. A namespaceSelector cannot exclude them.
+	// inCluster means that the objects are cluster-scoped. A namespaceSelector cannot exclude them.
 	inCluster bool
 }
 
-// openLabels are prefixes of label keys for which the agent's objects can have any value.
+// openLabels are prefixes of labels that can have any value on the agent's objects.
 var openLabels = []string{
 	v1beta2.Group + "/", "kyma-pull.dev/", "helm.sh/", "pod-template-hash",
 	"app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by",
 }
 
-// targets returns the objects whose requests a module's webhooks and policies must not receive: the agent's custom
-// resources, stored state and keys, its Lease, Events and namespace, its pods and their controllers, and its CRDs.
+// targets returns the objects that a module's webhooks and policies must not intercept: the agent's custom resources,
+// Secrets, Lease, Events, namespace, pods, controllers and CRDs.
 func targets() []target {
-	// The chart sets this Istio label on the agent's pods to keep Istio from injecting a proxy.
+	// The chart sets this label to prevent Istio's proxy in the agent's pods.
 	pods, none := labels.Set{LabelApp: AgentName, "sidecar.istio.io/inject": "false"}, labels.Set{}
 	all := []target{
 		{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", inCluster: true},
@@ -82,9 +81,8 @@ func targets() []target {
 	return all
 }
 
-// checkInterception refuses webhooks, policies and bindings that could receive, change or refuse requests about the
-// agent's objects, now or after a change of labels. The only label of a namespace that cannot change is
-// kubernetes.io/metadata.name. policies contains the policies of the module, as KIND NAME. The returned text contains
+// checkInterception refuses webhooks, policies and bindings that could intercept requests about the agent's objects,
+// now or after a change of labels. policies contains the module's policies, as KIND NAME. The returned text contains
 // the fix.
 func checkInterception(o *unstructured.Unstructured, home string, policies map[string]bool) string {
 	all, problem := interceptors(o)
@@ -93,7 +91,7 @@ func checkInterception(o *unstructured.Unstructured, home string, policies map[s
 	}
 	policy, _, _ := unstructured.NestedString(o.Object, "spec", "policyName")
 	if isBinding(o) && policies[strings.TrimSuffix(o.GetKind(), "Binding")+" "+policy] {
-		return "" // the check of the policy covers all of its bindings
+		return "" // the check of the policy covers its bindings
 	}
 	for _, in := range all {
 		for _, t := range targets() {
@@ -101,8 +99,7 @@ func checkInterception(o *unstructured.Unstructured, home string, policies map[s
 				continue
 			}
 			if t.inCluster {
-				// Accept a webhook for all groups and resources: if it blocks CRDs, the agent starts with the existing
-				// CRDs.
+				// Accept a webhook for all groups and resources. If it blocks CRDs, the agent uses the existing CRDs.
 				if in.names(t) {
 					return fmt.Sprintf(
 						"%s would intercept %s of the agent, and no namespaceSelector can exclude them: "+
@@ -166,7 +163,8 @@ func interceptors(o *unstructured.Unstructured) (all []interceptor, problem stri
 	return all, problem
 }
 
-// InterceptorKinds returns the kinds of objects that can receive, change or refuse API requests.
+// InterceptorKinds returns the kinds of objects that can intercept API requests: webhooks, admission policies and
+// bindings.
 func InterceptorKinds() []string {
 	return []string{
 		"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy",
@@ -182,12 +180,12 @@ func isBinding(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().Group == AdmissionGroup && strings.HasSuffix(o.GetKind(), "AdmissionPolicyBinding")
 }
 
-// concerns reports whether the rules match requests about a target.
+// concerns reports whether the rules match requests for a target.
 func (in interceptor) concerns(t target) bool {
 	return slices.ContainsFunc(in.rules(), func(r resourceRule) bool { return r.concerns(t) })
 }
 
-// names reports whether a rule matches a target by its group or resource, not only by wildcards.
+// names reports whether a rule matches a target explicitly, not only by wildcards.
 func (in interceptor) names(t target) bool {
 	return slices.ContainsFunc(in.rules(), func(r resourceRule) bool {
 		named := slices.Contains(r.APIGroups, t.group) ||
@@ -223,7 +221,7 @@ func (r resourceRule) concerns(t target) bool {
 		})
 }
 
-// excludes reports whether a selector excludes all objects of a target for any value of the openLabels.
+// excludes reports whether a selector excludes all objects of a target.
 func excludes(selector *metav1.LabelSelector, t target) bool {
 	if t.labels == nil {
 		return false
@@ -234,8 +232,8 @@ func excludes(selector *metav1.LabelSelector, t target) bool {
 	})
 }
 
-// excludesNamespace reports whether the interceptor never receives requests about namespace home. The namespace
-// selector must exclude the namespace by name, or a match condition must be one of the accepted expressions.
+// excludesNamespace reports whether the interceptor excludes namespace home by name, in its namespace selector or in
+// a match condition.
 func (in interceptor) excludesNamespace(home string) bool {
 	byName := slices.ContainsFunc(requirements(in.NamespaceSelector), func(r labels.Requirement) bool {
 		return r.Key() == corev1.LabelMetadataName && !r.Matches(labels.Set{corev1.LabelMetadataName: home})
@@ -250,8 +248,7 @@ func (in interceptor) excludesNamespace(home string) bool {
 	return byName
 }
 
-// requirements returns the requirements of a selector, which must all hold. The result is empty for a missing or
-// invalid selector.
+// requirements returns all requirements of a selector. The result is empty for a missing or invalid selector.
 func requirements(selector *metav1.LabelSelector) []labels.Requirement {
 	if selector == nil {
 		return nil
@@ -264,8 +261,8 @@ func requirements(selector *metav1.LabelSelector) []labels.Requirement {
 	return found
 }
 
-// Exposes refuses changes of the home namespace's labels that would let an installed webhook or policy receive requests
-// about the agent's objects. It checks all installed webhooks and policies, not only those of modules.
+// Exposes refuses changes of the home namespace's labels that would let an installed webhook or policy intercept
+// requests for the agent's objects.
 func Exposes(before, after labels.Set, home string, installed []unstructured.Unstructured) string {
 	name := labels.Set{corev1.LabelMetadataName: home}
 	before, after = labels.Merge(before, name), labels.Merge(after, name)
@@ -282,7 +279,7 @@ func Exposes(before, after labels.Set, home string, installed []unstructured.Uns
 	}
 	slices.Sort(changed)
 	for n := range installed {
-		all, _ := interceptors(&installed[n]) // no error is possible, because the API server accepted the object
+		all, _ := interceptors(&installed[n]) // the API server accepted the object, so decoding cannot fail
 		for _, in := range all {
 			for _, t := range targets() {
 				if !t.inCluster && in.concerns(t) && !excludes(in.ObjectSelector, t) && !in.excludesNamespace(home) &&

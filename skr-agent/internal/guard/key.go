@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Key identifies an object. It has no API version, because all API versions address the same object.
+// Key identifies an object independent of its API version.
 type Key struct {
 	Group, Kind, Namespace, Name string
 }
@@ -36,11 +36,10 @@ func IsCRD(gk schema.GroupKind) bool {
 // IsNamespace reports whether a kind is Namespace.
 func IsNamespace(gk schema.GroupKind) bool { return gk == schema.GroupKind{Kind: "Namespace"} }
 
-// IsCustom reports whether CRDs or aggregated API servers serve a group. This includes groups that end in k8s.io but
-// are not part of Kubernetes, such as gateway.networking.k8s.io.
+// IsCustom reports whether a group is not built into Kubernetes, such as gateway.networking.k8s.io.
 func IsCustom(group string) bool { return !slices.Contains(kubernetesGroups, group) }
 
-// kubernetesGroups are the built-in API groups of kube-apiserver. A test compares them with client-go's scheme.
+// kubernetesGroups are the built-in API groups of kube-apiserver.
 var kubernetesGroups = []string{
 	"", AdmissionGroup, "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "authentication.k8s.io",
 	"authorization.k8s.io",
@@ -51,7 +50,7 @@ var kubernetesGroups = []string{
 	"resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
 }
 
-// ServedKind returns the kind that a CRD serves, in the first version of ServedVersions.
+// ServedKind returns the kind of a CRD in its preferred version.
 func ServedKind(definition *unstructured.Unstructured) schema.GroupVersionKind {
 	var gvk schema.GroupVersionKind
 	gvk.Group, _, _ = unstructured.NestedString(definition.Object, "spec", "group")
@@ -62,7 +61,7 @@ func ServedKind(definition *unstructured.Unstructured) schema.GroupVersionKind {
 	return gvk
 }
 
-// ServedVersions returns the versions that a CRD serves. The storage version is first, because reading it needs no
+// ServedVersions returns the served versions of a CRD. The storage version is first, because reading it needs no
 // conversion.
 func ServedVersions(definition *unstructured.Unstructured) []string {
 	all, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")

@@ -13,11 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// ErrExposed is the error for a label that was not written because it would let a webhook or policy receive the agent's
-// requests.
+// ErrExposed is the error for a refused label, which would let a webhook or policy intercept the agent's requests.
 var ErrExposed = errors.New("would expose the agent")
 
-// LabelsWithout returns the labels that remain on an object if a field manager applies no labels.
+// LabelsWithout returns an object's labels without those that a field manager applied.
 func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Set {
 	left := maps.Clone(live.Labels)
 	for _, e := range live.ManagedFields {
@@ -30,7 +29,7 @@ func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Se
 			continue
 		}
 		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue // ignore an unknown format, which a later Kubernetes version could use
+			continue // a later Kubernetes version can use another format
 		}
 		for field := range fields.Metadata.Labels {
 			delete(left, strings.TrimPrefix(field, "f:"))
@@ -39,12 +38,12 @@ func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Se
 	return left
 }
 
-// LabelSidecar on a pod keeps Istio from adding a proxy between the pod and the API server.
+// LabelSidecar prevents Istio's proxy in a pod.
 const LabelSidecar = "sidecar.istio.io/inject"
 
-// SafeLabels returns the labels to apply to the agent's namespace. If the wanted value of a label would let a webhook
-// or policy receive the agent's requests, the result has the label's current value. The labels in left belong to other
-// field managers, so an apply does not remove them. The error lists each label that was not changed, with the reason.
+// SafeLabels returns the labels to apply to the agent's namespace. A label that would expose the agent's requests to
+// a webhook or policy keeps its current value. left contains labels of other field managers. The error lists each
+// unchanged label with the reason.
 func SafeLabels(
 	live, left, want labels.Set, home string, installed []unstructured.Unstructured,
 	pods []metav1.PartialObjectMetadata,
@@ -55,7 +54,7 @@ func SafeLabels(
 			safe[label] = value
 		}
 	}
-	// Check each label separately, so that a refused label does not block the other labels.
+	// Check each label separately, so that a refused label does not block the others.
 	var problems []error
 	try := func(label string, change func(labels.Set)) {
 		next := maps.Clone(safe)
@@ -85,7 +84,8 @@ func SafeLabels(
 	return safe, errors.Join(problems...)
 }
 
-// exposedPod returns why an Istio label would add a proxy to one of the agent's pods, empty if it would not.
+// exposedPod returns the reason why an Istio label would add a proxy to one of the agent's pods, or "" if it would
+// not.
 func exposedPod(label, value string, pods []metav1.PartialObjectMetadata) string {
 	if value == "" || label != "istio-injection" && label != "istio.io/rev" || value == "disabled" {
 		return ""

@@ -9,8 +9,8 @@ import (
 )
 
 // checkNetworkPolicy refuses network policies that take precedence over Kubernetes NetworkPolicies. They could
-// disconnect the agent from the API server and the registry, although the chart's own NetworkPolicy allows both
-// connections. Kubernetes NetworkPolicies are not refused, because they only allow additional connections.
+// disconnect the agent from the API server and the registry. Kubernetes NetworkPolicies are accepted, because the
+// chart's own NetworkPolicy allows both connections.
 func checkNetworkPolicy(o *unstructured.Unstructured, home string) string {
 	const fix = "this policy could block the agent's connections and overrides its NetworkPolicy: "
 	k := KeyOf(o)
@@ -55,7 +55,7 @@ func checkNetworkPolicy(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// selectorsOf returns the namespace selectors in the subject of an AdminNetworkPolicy or another policy of its group.
+// selectorsOf returns the namespace selectors of an AdminNetworkPolicy or a similar policy.
 func selectorsOf(o *unstructured.Unstructured) []map[string]any {
 	var all []map[string]any
 	for _, path := range [][]string{{"spec", "subject", "namespaces"},
@@ -67,7 +67,7 @@ func selectorsOf(o *unstructured.Unstructured) []map[string]any {
 	return orMatchAll(all)
 }
 
-// ciliumSpecs returns the specs of a Cilium policy, which has a field spec, a list specs, or both.
+// ciliumSpecs returns the specs of a Cilium policy, which has a spec, a list specs, or both.
 func ciliumSpecs(o *unstructured.Unstructured) []map[string]any {
 	var all []map[string]any
 	if spec, found, _ := unstructured.NestedMap(o.Object, "spec"); found {
@@ -91,7 +91,7 @@ func endpointSelectors(o *unstructured.Unstructured) []map[string]any {
 
 func denies(spec map[string]any) bool { return spec["egressDeny"] != nil || spec["ingressDeny"] != nil }
 
-// orMatchAll returns the selectors, or a single selector that matches everything if the list is empty.
+// orMatchAll returns the selectors, or one selector for everything if the list is empty.
 func orMatchAll(selectors []map[string]any) []map[string]any {
 	if len(selectors) == 0 {
 		return []map[string]any{nil}
@@ -99,8 +99,8 @@ func orMatchAll(selectors []map[string]any) []map[string]any {
 	return selectors
 }
 
-// leavesOutNamespace reports whether a label selector can never select namespace home. It considers only the label with
-// the namespace's name, because all other labels can change later.
+// leavesOutNamespace reports whether a label selector never selects namespace home. It uses only the label with the
+// namespace's name, because other labels can change.
 func leavesOutNamespace(selector map[string]any, home, label string) bool {
 	equal, _, _ := unstructured.NestedMap(selector, "matchLabels")
 	if name, found := equal[label]; found && name != home {
@@ -116,7 +116,7 @@ func leavesOutNamespace(selector map[string]any, home, label string) bool {
 	})
 }
 
-// calicoLeavesOut reports whether a Calico selector has the only accepted form that excludes namespace home.
+// calicoLeavesOut reports whether a Calico selector excludes namespace home. Only one form is accepted.
 func calicoLeavesOut(selector, home string) bool {
 	for _, label := range []string{"projectcalico.org/name", corev1.LabelMetadataName} {
 		for _, quote := range []string{"'", `"`} {

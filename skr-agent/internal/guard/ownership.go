@@ -13,20 +13,19 @@ import (
 
 // Owner identifies the module that owns objects.
 type Owner struct {
-	Mark      string // namespace/name of the Manifest, the value of the annotation owned-by
+	Mark      string // the Manifest as namespace/name, as in the annotation owned-by
 	Module    string
-	Inherits  []string // lifecycle-manager's marks on the module's objects, nil if unknown
-	Namespace string   // namespace of all Manifests in this runtime
+	Inherits  []string // lifecycle-manager's marks on the module's objects; nil if unknown
+	Namespace string   // namespace of all Manifests
 }
 
-// Made reports whether an object has the Manifest's mark, the annotation owned-by.
+// Made reports whether an object has the annotation owned-by with this Manifest.
 func (by Owner) Made(o *metav1.PartialObjectMetadata) bool {
 	return o.Annotations[v1beta2.AnnotationOwnedBy] == by.Mark
 }
 
-// Owns reports whether the Manifest may write and delete an object. The object must have the Manifest's mark or name
-// the Manifest in the annotation adopt. Objects that lifecycle-manager installed for the module, and objects that
-// remained when the module became unmanaged, also belong to the Manifest.
+// Owns reports whether the Manifest can write and delete an object: its annotation owned-by or adopt names the
+// Manifest, or lifecycle-manager installed it for the module.
 func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	mark, module := o.Annotations[v1beta2.AnnotationOwnedBy], o.Labels[v1beta2.LabelModuleName]
 	if by.Made(o) || o.Annotations[v1beta2.AnnotationAdopt] == by.Mark {
@@ -35,17 +34,17 @@ func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	return takeover.Installed(o, by.Namespace, by.Inherits) || mark == "" && module == by.Module
 }
 
-// OwnsDefaultCR reports whether the Manifest may write and delete a default CR. In addition to Owns, it accepts a CR
-// without any mark that lifecycle-manager created, because lifecycle-manager does not mark default CRs.
+// OwnsDefaultCR reports whether the Manifest can write and delete a default CR. Unlike Owns, it accepts an unmarked
+// CR of lifecycle-manager.
 func (by Owner) OwnsDefaultCR(o *metav1.PartialObjectMetadata) bool {
 	bare := o.Annotations[v1beta2.AnnotationOwnedBy]+o.Annotations[v1beta2.AnnotationOwnedByDeprecated]+
 		o.Labels[v1beta2.LabelModuleName] == ""
 	return !by.IsOtherManifests(o) && (by.Owns(o) || bare && takeover.MadeDefaultCR(o))
 }
 
-// MayDelete returns a function that reports whether an object in a Manifest's inventory is deleted with the Manifest.
-// The object must have the Manifest's mark. If the Manifest inherited objects, lifecycle-manager's mark for the module
-// is also accepted. Any writer of an object can set a mark, so an object outside the inventory is never deleted.
+// MayDelete returns a function that reports whether an object in a Manifest's inventory can be deleted with the
+// Manifest. If inherited is true, it accepts lifecycle-manager's mark for the module. Objects outside the inventory
+// are never deleted.
 func (by Owner) MayDelete(inherited bool) func(*metav1.PartialObjectMetadata) bool {
 	if !inherited {
 		return by.Made
@@ -55,8 +54,8 @@ func (by Owner) MayDelete(inherited bool) func(*metav1.PartialObjectMetadata) bo
 	}
 }
 
-// Applied reports whether a field manager applied an object that has no mark. A client can remove the mark, but
-// managedFields still contains the field manager.
+// Applied reports whether a field manager applied an object without a mark. A client can remove the mark, but
+// managedFields still contain the field manager.
 func Applied(o *metav1.PartialObjectMetadata, manager string) bool {
 	return o.Annotations[v1beta2.AnnotationOwnedBy] == "" &&
 		slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
@@ -64,13 +63,13 @@ func Applied(o *metav1.PartialObjectMetadata, manager string) bool {
 		})
 }
 
-// IsOtherManifests reports whether an object has the mark of another Manifest in this runtime.
+// IsOtherManifests reports whether an object belongs to another Manifest of this runtime.
 func (by Owner) IsOtherManifests(o *metav1.PartialObjectMetadata) bool {
 	mark := o.Annotations[v1beta2.AnnotationOwnedBy]
 	return !by.Made(o) && strings.HasPrefix(mark, by.Namespace+"/")
 }
 
-// Whose returns the mark of an object in parentheses for messages, empty for an object without a mark.
+// Whose returns the owner of an object in parentheses for messages, or "" for an object without an owner.
 func Whose(o *metav1.PartialObjectMetadata) string {
 	if mark := cmp.Or(o.Annotations[v1beta2.AnnotationOwnedBy],
 		o.Annotations[v1beta2.AnnotationOwnedByDeprecated]); mark != "" {

@@ -11,10 +11,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// AgentName is the name of the agent's ServiceAccount. The names of all its other objects start with it.
+// AgentName is the name of the agent's ServiceAccount, and the prefix of the names of its other objects.
 const AgentName = "skr-agent"
 
-// LabelApp is the label in the pod selectors of the agent's Deployment, ReplicaSets and Service.
+// LabelApp is the label in the pod selectors of the agent's Deployment and Service.
 const LabelApp = "app.kubernetes.io/name"
 
 // ownKinds maps the kinds of the agent's custom resources to their plural names.
@@ -23,7 +23,7 @@ var ownKinds = map[string]string{
 	"ModuleReleaseMeta": "modulereleasemetas", "Watcher": "watchers",
 }
 
-// Protected returns why no module may write the object with a key, empty if modules may write it.
+// Protected returns the reason why no module can write an object, or "" if modules can write it.
 func Protected(k Key, home string) string {
 	for _, rule := range []func(Key, string) string{agentKind, agentDefinition, agentAPI, trustedCA, agentObject} {
 		if text := rule(k, home); text != "" {
@@ -47,8 +47,7 @@ func agentDefinition(k Key, _ string) string {
 	return ""
 }
 
-// checkDefinition refuses CRDs that the API server would not serve as named. The agent uses the CRDs of the content to
-// know which kinds exist once they are applied, so a CRD must not claim a built-in kind.
+// checkDefinition refuses CRDs that the API server would not serve as named. A CRD must not claim a built-in kind.
 func checkDefinition(o *unstructured.Unstructured, _ string) string {
 	if !IsCRD(o.GroupVersionKind().GroupKind()) {
 		return ""
@@ -66,8 +65,8 @@ func checkDefinition(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// claimsOwnName reports whether a CRD uses a name of the agent's kinds. If the agent's CRD is deleted, the API server
-// would accept that name and then refuse the agent's restored CRD.
+// claimsOwnName reports whether a CRD uses a name of the agent's kinds. If the agent's CRD is deleted, such a CRD
+// would block its restoration.
 func claimsOwnName(o *unstructured.Unstructured) bool {
 	names, _, _ := unstructured.NestedMap(o.Object, "spec", "names")
 	short, _, _ := unstructured.NestedStringSlice(names, "shortNames")
@@ -125,11 +124,10 @@ func isOwnPlural(name string) bool {
 	return false
 }
 
-// templates are the field paths of pod templates in workloads.
+// templates are the field paths of pod templates.
 var templates = [][]string{{"spec", "template"}, {"template"}, {"spec", "jobTemplate", "spec", "template"}}
 
-// checkAgentAccount refuses pods that would run with the agent's ServiceAccount, and objects that would expose its
-// token or Secrets.
+// checkAgentAccount refuses pods with the agent's ServiceAccount, and objects that would expose its token or Secrets.
 func checkAgentAccount(o *unstructured.Unstructured, home string) string {
 	if o.GetNamespace() != home {
 		return ""
@@ -160,8 +158,8 @@ func checkAgentAccount(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// checkPodLabels refuses pods with the agent's label, which its Service and Deployment would select. It also refuses
-// ControllerRevisions, because Kubernetes creates pods from them without another check.
+// checkPodLabels refuses pods with the agent's label, which the agent's Service and Deployment would select. It also
+// refuses ControllerRevisions, because Kubernetes creates pods from them without another check.
 func checkPodLabels(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	if k.Namespace != home || !slices.Contains([]string{"", "apps", "batch"}, k.Group) {
@@ -185,7 +183,7 @@ func checkPodLabels(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// checkAutoscaler refuses autoscalers that would set the replicas or resources of the agent.
+// checkAutoscaler refuses autoscalers for the agent.
 func checkAutoscaler(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	target := map[schema.GroupKind]string{
@@ -199,7 +197,7 @@ func checkAutoscaler(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// checkRoleBinding refuses bindings that grant the agent's roles to other accounts, or grant roles to the agent.
+// checkRoleBinding refuses bindings of the agent's roles to other accounts, and bindings of roles to the agent.
 func checkRoleBinding(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	if k.Group != "rbac.authorization.k8s.io" || !strings.HasSuffix(k.Kind, "RoleBinding") {

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// checkRedirection refuses objects that can send the agent's connections, such as those to the API server or the
-// registry, to other addresses: external IPs of Services (CVE-2020-8554), and redirects of Cilium and Antrea.
+// checkRedirection refuses objects that can redirect the agent's connections: external IPs of Services
+// (CVE-2020-8554), and redirects of Cilium and Antrea.
 func checkRedirection(o *unstructured.Unstructured, home string) string {
 	const fix = "this object could redirect the agent's connections: "
 	switch k := KeyOf(o); k.Group {
@@ -33,8 +33,7 @@ func checkRedirection(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// selectsEgressOf reports whether an egress gateway can select pods of a namespace. Cilium accepts a selector of
-// namespaces, and a label with the namespace in the selector of pods.
+// selectsEgressOf reports whether an egress gateway can select pods of a namespace.
 func selectsEgressOf(o *unstructured.Unstructured, namespace string) bool {
 	pods := entriesOf(o, "selectors", "podSelector")
 	for i, namespaces := range entriesOf(o, "selectors", "namespaceSelector") {

@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Right is a request that an account must be allowed to make. A Right without a name covers all objects of the
-// resource.
+// Right is a permission that an account needs. Without a name, it applies to all objects of the resource.
 type Right struct {
 	Verb, Group, Resource, Namespace, Name string
 }
@@ -25,14 +24,14 @@ func (r Right) String() string {
 	return text
 }
 
-// Plurals returns the resource name of a kind for RBAC rules. known is false if the kind is unknown.
+// Plurals returns the resource name of a kind for RBAC rules. known is false for an unknown kind.
 type Plurals func(schema.GroupVersionKind) (resource string, known bool)
 
-// Work lists the objects that are read or written to install, maintain and remove a module.
+// Work lists the objects that the agent accesses to install, maintain and remove a module.
 type Work struct {
-	Shared    []*unstructured.Unstructured // namespaces that are labeled and never deleted
+	Shared    []*unstructured.Unstructured // shared namespaces, which are only labeled
 	Applied   []*unstructured.Unstructured
-	DefaultCR *unstructured.Unstructured // created once and not changed afterwards; nil for none
+	DefaultCR *unstructured.Unstructured // created once and then unchanged; nil if the module has none
 	Pruned    []PrunedObject
 }
 
@@ -42,8 +41,7 @@ type PrunedObject struct {
 	Namespace, Name string
 }
 
-// RightsFor returns the permissions that an account needs to install, maintain and remove a module. The permissions for
-// the removal are checked before the installation.
+// RightsFor returns the permissions that an account needs to install, maintain and remove a module.
 func RightsFor(work Work, plural Plurals) []Right {
 	plural = withDefinedPlurals(plural, work.Applied)
 	var needed []Right
@@ -63,7 +61,7 @@ func RightsFor(work Work, plural Plurals) []Right {
 	for _, o := range work.Applied {
 		add(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), "get", "create", "patch", "delete")
 		if IsCRD(o.GroupVersionKind().GroupKind()) {
-			// A removal lists the objects of the CRD's kind, and waits until none exist.
+			// The removal waits until no objects of the CRD's kind exist.
 			add(ServedKind(o), "", "", "list")
 		}
 	}

@@ -6,13 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// A rule refuses objects that no module may write, independent of the permissions of its account.
+// A rule refuses objects that no module can write, independent of the permissions of its account.
 type rule struct {
 	name string
-	// contentOnly is the reason why the chart's admission policies do not enforce the rule, empty if they do. A test
-	// checks every object against the rules and the policies.
+	// contentOnly is the reason why the chart's admission policies do not enforce the rule. Empty if they do.
 	contentOnly string
-	// refuses returns the reason for refusing an object, empty if it is accepted.
+	// refuses returns the reason for refusing an object, or "" if it is accepted.
 	refuses func(o *unstructured.Unstructured, home string) string
 }
 
@@ -20,8 +19,8 @@ func byKey(refuses func(Key, string) string) func(*unstructured.Unstructured, st
 	return func(o *unstructured.Unstructured, home string) string { return refuses(KeyOf(o), home) }
 }
 
-// rules returns all rules in the order of evaluation. Only the first refusal of an object is reported. The rule for
-// webhooks and policies is in interception.go, because it needs the other objects of the content.
+// rules returns all rules in the order of evaluation. An object is refused by its first matching rule.
+// interception.go contains one more rule.
 func rules() []rule {
 	return []rule{
 		{
@@ -70,8 +69,8 @@ func rules() []rule {
 	}
 }
 
-// ruleInterception is the rule for webhooks, admission policies and their bindings. Only the agent can enforce it,
-// because Kubernetes does not evaluate admission policies for requests about these kinds.
+// ruleInterception is the rule for webhooks, admission policies and bindings. Kubernetes does not evaluate admission
+// policies for these kinds.
 const ruleInterception = "interception"
 
 // Refusal is the error for content that breaks a rule.
@@ -83,8 +82,8 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s", r.Object, r.text) }
 
-// Check refuses content that contains an object which no module may write. These are the objects of the agent, its
-// custom resources, and objects that the agent depends on. The error is a *Refusal.
+// Check refuses content with objects that no module can write: objects of the agent, and objects that the agent
+// depends on. The error is a *Refusal.
 func Check(objects []*unstructured.Unstructured, home string) error {
 	policies := map[string]bool{}
 	for _, o := range objects {
@@ -105,11 +104,11 @@ func Check(objects []*unstructured.Unstructured, home string) error {
 	return sharesInAll(objects)
 }
 
-// ruleShares limits the total shares of a module's priority levels. An admission policy evaluates one object at a time
-// and cannot enforce it.
+// ruleShares limits the total shares of a module's priority levels. An admission policy cannot enforce it, because it
+// evaluates one object at a time.
 const ruleShares = "priority-levels"
 
-// ContentOnly returns why the chart's admission policies do not enforce a rule; empty if they do.
+// ContentOnly returns the reason why the chart's admission policies do not enforce a rule, or "" if they do.
 func ContentOnly(name string) string {
 	switch name {
 	case ruleInterception:

@@ -14,16 +14,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// secretName and secretNamespace match the parameters of storage classes that contain the name or namespace of a
-// Secret, such as csi.storage.k8s.io/node-publish-secret-name and adminSecretName.
+// These expressions match parameters of storage classes with the name or namespace of a Secret, such as
+// csi.storage.k8s.io/node-publish-secret-name.
 var (
 	secretName      = regexp.MustCompile(`(?i)secret-?name$`)
 	secretNamespace = regexp.MustCompile(`(?i)secret-?namespace$`)
 )
 
-// secretIn returns the name of an agent's Secret that a value references, or an empty string. It searches all fields,
-// so it also covers volume types of later Kubernetes versions. namespace is the default for references without a
-// namespace.
+// secretIn returns the name of an agent's Secret that a value references, or "" without such a reference. It searches
+// all fields. namespace is the default namespace of references.
 func secretIn(value any, namespace, home string) string {
 	switch v := value.(type) {
 	case map[string]any:
@@ -45,8 +44,8 @@ func secretIn(value any, namespace, home string) string {
 	return ""
 }
 
-// secretOf returns the name of the agent's Secret that one field references, or an empty string. siblings is the map
-// that contains the field.
+// secretOf returns the name of the agent's Secret that one field references, or "" without such a reference. siblings
+// contains the other fields of the same map.
 func secretOf(field string, value any, siblings map[string]any, namespace, home string) string {
 	var references []any
 	switch lower := strings.ToLower(field); {
@@ -69,8 +68,7 @@ func secretOf(field string, value any, siblings map[string]any, namespace, home 
 	return ""
 }
 
-// checkSecretReference refuses storage objects that would pass one of the agent's Secrets to a storage driver. The
-// driver receives the Secret from the kubelet or a controller, and needs no permissions for Secrets.
+// checkSecretReference refuses storage objects that would pass one of the agent's Secrets to a storage driver.
 func checkSecretReference(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	switch {
@@ -87,9 +85,8 @@ func checkSecretReference(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// secretParameter refuses parameters of a storage class that contain the name of an agent's Secret, or a template that
-// a driver can expand to such a name. Templates with the name of a claim or volume are accepted, because the names of
-// the agent's Secrets are reserved.
+// secretParameter refuses parameters of a storage class that name an agent's Secret, or contain a template that a
+// driver can expand to such a name.
 func secretParameter(parameters map[string]any, home string) string {
 	reaches := false
 	for parameter, value := range parameters {
@@ -107,8 +104,8 @@ func secretParameter(parameters map[string]any, home string) string {
 	return ""
 }
 
-// checkSealedSecret refuses Secrets with the label of Secrets from the control plane, because the agent would adopt the
-// module's Secret and write the control plane's data into it.
+// checkSealedSecret refuses Secrets with the label of Secrets from the control plane. The agent would write the
+// control plane's data into them.
 func checkSealedSecret(o *unstructured.Unstructured, _ string) string {
 	_, sealed := o.GetLabels()[v1beta2.LabelSealed]
 	if sealed && KeyOf(o).GroupKind() == (schema.GroupKind{Kind: "Secret"}) {

@@ -9,15 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// IsShared reports whether an object is a namespace that no module owns: the agent's namespace, default, or a namespace
-// whose name starts with kube-. Removing a module never deletes a shared namespace.
+// IsShared reports whether an object is a shared namespace, which no module owns: the agent's namespace, default, or
+// kube-*.
 func IsShared(k Key, home string) bool {
 	return IsNamespace(k.GroupKind()) && (k.Name == home || k.Name == "default" || strings.HasPrefix(k.Name, "kube-"))
 }
 
-// foreignLabels are prefixes of labels with which deployment tools and Kubernetes identify namespaces. A tool deletes
-// objects that have its label and are not in its source. Such a label from a module could therefore delete a shared
-// namespace.
+// foreignLabels are prefixes of labels by which deployment tools identify their objects. A tool could delete a shared
+// namespace with such a label.
 var foreignLabels = []string{
 	"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "applyset.kubernetes.io/", "argocd.argoproj.io/",
 	"kubernetes.io/metadata.name",
@@ -25,9 +24,8 @@ var foreignLabels = []string{
 	"objectset.rio.cattle.io/",
 }
 
-// NameAndLabels returns the part of a shared namespace that is applied for a module: the name, and the labels without
-// foreignLabels. Other fields would affect all modules. For example, an owner reference can delete the namespace, a
-// finalizer can block its deletion, and an annotation can select the nodes of all its pods.
+// NameAndLabels returns the part of a shared namespace that is applied for a module. Other fields would affect all
+// modules. For example, an owner reference can delete the namespace.
 func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	kept := &unstructured.Unstructured{}
 	kept.SetAPIVersion(o.GetAPIVersion())
@@ -43,9 +41,8 @@ func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return kept
 }
 
-// checkSharedNamespace refuses fields of a shared namespace that no module may set, and labels that lower its pod
-// security (CVE-2026-44938). It accepts annotations and status, because existing modules contain them. NameAndLabels
-// drops them.
+// checkSharedNamespace refuses fields of a shared namespace that no module can set, and labels that lower its pod
+// security (CVE-2026-44938).
 func checkSharedNamespace(o *unstructured.Unstructured, home string) string {
 	if !IsShared(KeyOf(o), home) {
 		return ""
@@ -76,9 +73,8 @@ func checkSharedSpec(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// checkOwnerReferences refuses objects with owner references. The API server assigns the UID of an owner, so published
-// content cannot contain it. Kubernetes deletes objects whose owner does not exist, and the agent would create them
-// again.
+// checkOwnerReferences refuses objects with owner references. The UID of an owner cannot be known in advance, and
+// Kubernetes deletes objects whose owner does not exist.
 func checkOwnerReferences(o *unstructured.Unstructured, home string) string {
 	if len(o.GetOwnerReferences()) == 0 || IsShared(KeyOf(o), home) {
 		return ""

@@ -20,15 +20,14 @@ func checkQuota(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// maxShares and maxQueues limit a module's priority levels. maxShares is the value of workload-low, the level for all
-// ServiceAccounts. The API server divides its seats by shares, so a very large share would leave one seat to each other
-// level (KEP-1040). Queues use memory of the API server.
+// Limits of a module's priority levels. The API server divides its seats by shares (KEP-1040), so a very large share
+// would starve other levels. Queues use memory of the API server.
 const (
 	maxShares = 100
 	maxQueues = 256
 )
 
-// checkPriorityLevel refuses changes of the built-in priority levels, and levels that take too many seats or queues.
+// checkPriorityLevel refuses changes of the built-in priority levels, and levels with too many shares or queues.
 func checkPriorityLevel(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	if k.Group != flowControlGroup || k.Kind != "PriorityLevelConfiguration" {
@@ -53,7 +52,7 @@ func checkPriorityLevel(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// sharesInAll refuses content if the shares of its priority levels exceed maxShares in total.
+// sharesInAll refuses content whose priority levels have more than maxShares in total.
 func sharesInAll(objects []*unstructured.Unstructured) error {
 	total := int64(0)
 	for _, o := range objects {
@@ -74,7 +73,7 @@ func sharesOf(o *unstructured.Unstructured) int64 {
 		number(o, "spec", "limited", "assuredConcurrencyShares"))
 }
 
-// number returns the integer at a field path, 0 if the field is missing, and math.MaxInt32 if it is not an integer.
+// number returns the integer at a field path, 0 if the field is missing, or math.MaxInt32 if it is not an integer.
 func number(o *unstructured.Unstructured, path ...string) int64 {
 	value, found, err := unstructured.NestedFieldNoCopy(o.Object, path...)
 	if err != nil {
@@ -96,13 +95,11 @@ func number(o *unstructured.Unstructured, path ...string) int64 {
 
 const flowControlGroup = "flowcontrol.apiserver.k8s.io"
 
-// priorityLevels are the names of the built-in priority levels.
 var priorityLevels = []string{
 	"exempt", "catch-all", "system", "node-high", "leader-election", "workload-high", "workload-low", "global-default",
 }
 
-// checkFlowSchema refuses FlowSchemas that select requests of Kubernetes or the agent. A FlowSchema assigns the
-// requests of its subjects to a priority level.
+// checkFlowSchema refuses FlowSchemas for requests of Kubernetes or the agent.
 func checkFlowSchema(o *unstructured.Unstructured, home string) string {
 	if k := KeyOf(o); k.Group != flowControlGroup || k.Kind != "FlowSchema" {
 		return ""
@@ -142,7 +139,7 @@ func isProtectedUser(user, home string) bool {
 	return user == "*" || strings.HasPrefix(user, "system:")
 }
 
-// isProtectedGroup reports whether users of Kubernetes or the agent belong to a group.
+// isProtectedGroup reports whether a group contains users of Kubernetes or the agent.
 func isProtectedGroup(group, home string) bool {
 	namespace, ofAccounts := strings.CutPrefix(group, "system:serviceaccounts:")
 	if ofAccounts {
@@ -170,5 +167,4 @@ func checkKubernetesAPI(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// apiServerService is the name of the API server's Service in namespace default.
 const apiServerService = "kubernetes"

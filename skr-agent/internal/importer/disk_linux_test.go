@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// blobsIn returns the contents of the blob files in a folder, by name.
+// blobsIn returns the contents of the blob files in a folder by name.
 func blobsIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -17,27 +17,25 @@ import (
 // Folder is a read-only folder with exported files. It is not safe for concurrent use.
 type Folder struct {
 	Dir        string
-	seen       map[string]string // size and modification time of each file at the last scan
+	seen       map[string]string // size and modification time of each file in the last scan
 	handled    map[string]string // size and modification time of each imported or refused file
-	incomplete [][]string        // files that were refused and can be accepted later without a change
-	retryAt    time.Time         // time of the next import of incomplete, zero if it needs another file first
+	incomplete [][]string        // refused files that can be accepted later without a change
+	retryAt    time.Time         // time of the next attempt for incomplete; zero if another file must be added first
 	reported   map[string]string // last error of each file in incomplete
 }
 
-// Taken is the outcome of one file.
+// Taken is the result for one file.
 type Taken struct {
 	File    string
 	Outcome Outcome
-	// Err is a *refusal.Error, or the error of reading the file or writing to the target. It is nil after a complete
-	// import.
+	// Err is the reason why the import failed. It is a *refusal.Error if the file was refused.
 	Err error
 }
 
 var carriedFile = regexp.MustCompile(`\.tar(\.zst)?(\.[0-9]{3})?$`)
 
-// Import imports the files that have not changed since the previous call. It skips changed files, which can be
-// incomplete copies. It reads a file once, and again only if the file was refused for a reason that can end, such as
-// missing content, a missing root of trust, or a wrong clock. It returns an error if the folder is unreadable.
+// Import imports new files. It skips files that changed since the previous call, which can be incomplete copies. It
+// retries a refused file only if the reason can end, such as missing content or a wrong clock.
 func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error) {
 	settled, err := f.settled()
 	if err != nil {
@@ -87,8 +85,7 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error)
 	}
 }
 
-// earlyInterval is the interval between two attempts to import a file that was issued later than the agent's clock. The
-// clock can be corrected at any time.
+// earlyInterval is the retry interval for a file that was issued later than the agent's clock.
 const earlyInterval = 10 * time.Minute
 
 // postpone records the files that can be accepted later, and returns those with a new error.
@@ -110,7 +107,7 @@ func (f *Folder) postpone(files [][]string, taken []Taken) (news []Taken) {
 	return news
 }
 
-// isNews reports whether the error of a file differs from the file's last error, so each error is reported once.
+// isNews reports whether the error of a file was not reported yet.
 func (f *Folder) isNews(t Taken) bool {
 	if f.reported == nil {
 		f.reported = map[string]string{}
@@ -121,7 +118,7 @@ func (f *Folder) isNews(t Taken) bool {
 	return isNews
 }
 
-// settled returns the files that have not changed since the last scan and were not handled since their last change.
+// settled returns new files that have not changed since the last scan.
 func (f *Folder) settled() ([]airgap.Volumes, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// judgeImages verifies the list of images, and refuses a file with images that are not in the list.
+// judgeImages verifies the signed list of images. It refuses a file with other images.
 func (i Importer) judgeImages(
 	ctx context.Context, file *airgap.File, root trust.Root, found *accepted, missing *missingBlobs,
 ) error {
@@ -80,8 +80,8 @@ func readList(
 	return verified, list, nil
 }
 
-// blobs returns the blobs of an image that are in the file. Each blob is listed before the manifests that refer to it.
-// It adds blobs to missing if they are not in the file and not at the target.
+// blobs returns the blobs of an image in the file, each before the manifests that refer to it. It adds blobs that are
+// not at the target either to missing.
 func (i Importer) blobs(
 	ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *missingBlobs,
 ) ([]ocispec.Descriptor, error) {

@@ -1,9 +1,9 @@
 // Package importer imports exported files into a registry or folder. It verifies the complete file before it writes
 // anything to the target.
 //
-// Files are verified like a registry. intake.Open verifies bundles with the pinned root, digests in bundles verify
-// contents, and a signed list verifies images. The import writes a bundle after all content that the bundle needs, so
-// an interrupted import keeps the previous bundle, and the next import continues.
+// Files are verified like a registry. The pinned root of trust verifies bundles, digests in bundles verify contents,
+// and a signed list verifies images. The import writes a bundle after its content, so an interrupted import keeps the
+// previous bundle.
 package importer
 
 import (
@@ -29,27 +29,27 @@ import (
 // Importer imports files.
 type Importer struct {
 	To store.Store
-	// Root is the pinned root of trust. If it is unset (version 0), Import pins the root of the first import.
+	// Root is the pinned root of trust. If unset, Import pins the root of the first import.
 	Root trust.Root
 	Now  func() time.Time
-	// ClockSkew is the tolerance for bundles whose time of issue is ahead of Now. The default is bundle.MaxClockSkew.
+	// ClockSkew is the tolerance for bundles that were issued after Now. The default is bundle.MaxClockSkew.
 	ClockSkew time.Duration
-	// Advance is called with the number of bytes read or written. It can be nil.
+	// Advance is called with the number of processed bytes. It can be nil.
 	Advance func(int64)
 }
 
-// Outcome is the outcome of an import.
+// Outcome is the result of an import.
 type Outcome struct {
 	Bundles []Received `json:"bundles"`
 	Images  []string   `json:"images"`
-	// Kept contains the images whose tag did not change, because a newer file set it.
+	// Kept contains the images whose tag is unchanged because a newer file set it.
 	Kept []string `json:"kept,omitempty"`
-	// Mirrors contains the values of --mirror with which runtimes pull the images.
+	// Mirrors contains values of --mirror for runtimes that pull the images.
 	Mirrors []string `json:"mirrors"`
 	// TrustedAtFirst is the digest of a root of trust that this import pinned. An operator must compare it with the
-	// digest of the fleet's root.
+	// fleet's root.
 	TrustedAtFirst digest.Digest `json:"trustedAtFirst,omitempty"`
-	// Written is the number of written blobs and manifests. Known is the number of those that already existed.
+	// Written is the number of written blobs and manifests. Known is the number of existing ones.
 	Written int `json:"written"`
 	Known   int `json:"known"`
 }
@@ -59,12 +59,12 @@ type Received struct {
 	Runtime  string        `json:"runtime"`
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
-	// Before is the sequence of the replaced bundle, 0 for none.
+	// Before is the sequence of the replaced bundle. 0 if no bundle was replaced.
 	Before int64 `json:"before"`
 }
 
-// Import imports one file, whose volumes are in paths. If it returns a *refusal.Error, it has not written to the
-// target. After any other error, the target can contain blobs, which the next import counts as Known.
+// Import imports one file with its volumes. If the error is a *refusal.Error, nothing was written. After any other
+// error, the next import continues.
 func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	if i.Advance == nil {
 		i.Advance = func(int64) {}
@@ -94,17 +94,16 @@ func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 // accepted is the verified content of a file.
 type accepted struct {
 	bundles []acceptedBundle
-	// roots are the verified versions of the root of trust in the file.
-	roots  []int64
-	images []bundle.CarriedImage
-	list   *airgap.Reference
-	// made is the predicate of the signed list of images. kept contains the images that are in a newer list for another
-	// runtime.
+	roots   []int64
+	images  []bundle.CarriedImage
+	list    *airgap.Reference
+	// made is the predicate of the signed list of images. kept contains images that a newer list for another runtime
+	// contains.
 	made bundle.CarriedPredicate
 	kept map[string]bool
 	// contents are the bundles' contents that are in the file.
 	contents []ocispec.Descriptor
-	// imageBlobs are the blobs of each image in the file. Each blob is listed before the manifests that refer to it.
+	// imageBlobs contains the blobs of each image in the file, each before the manifests that refer to it.
 	imageBlobs map[string][]ocispec.Descriptor
 }
 
@@ -161,8 +160,8 @@ func malformed(format string, args ...any) *refusal.Error {
 	return &refusal.Error{Reason: refusal.Malformed, Detail: fmt.Sprintf(format, args...)}
 }
 
-// followRoot returns the newest root that it can verify from the pinned root, with the versions at the target and in
-// the file. It records the verified versions of the file, which are written later.
+// followRoot returns the newest root of trust that the pinned root can verify, with the versions at the target and in
+// the file.
 func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *accepted) (trust.Root, error) {
 	root := i.Root
 	carried := file.Repository(bundle.TrustRepository)
@@ -190,12 +189,12 @@ func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *acce
 	return newest, err
 }
 
-// absent reports whether err means that an object does not exist at the target. A folder can be missing too.
+// absent reports whether err means that an object or its folder does not exist at the target.
 func (i Importer) absent(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || store.IsLayout(i.To) && isNotExist(err)
 }
 
-// judgeBundle verifies the bundle of a runtime. The bundle must be a successor of the runtime's bundle at the target.
+// judgeBundle verifies a runtime's bundle. It must be newer than the bundle at the target.
 func (i Importer) judgeBundle(
 	ctx context.Context, file *airgap.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *missingBlobs,
 ) (acceptedBundle, error) {
@@ -228,7 +227,7 @@ func (i Importer) judgeBundle(
 	return acceptedBundle{opened.Bundle, last.Sequence, d}, err
 }
 
-// source returns the source of a bundle's documents: the file, or the target if the file omits a document.
+// source returns the source of a bundle's documents: the file, or else the target.
 func (i Importer) source(file *airgap.File, carried, target store.Reader) intake.Source {
 	return intake.Source{
 		Documents: store.FetcherFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
@@ -253,8 +252,7 @@ func (i Importer) source(file *airgap.File, carried, target store.Reader) intake
 	}
 }
 
-// last returns the bundle at the target. It ignores a bundle that was not signed by a publisher of this fleet, which
-// the import then replaces.
+// last returns the bundle at the target. It ignores a bundle that was not signed by a publisher of this fleet.
 func (i Importer) last(
 	ctx context.Context, target store.Reader, root trust.Root, runtime string,
 ) (bundle.Accepted, error) {
@@ -275,7 +273,7 @@ func (i Importer) last(
 	return verified.Accepted, nil
 }
 
-// want is a content that a bundle refers to. If needed is false, the import succeeds without the content.
+// want is a content that a bundle refers to. needed means that the import fails without the content.
 type want struct {
 	content bundle.Content
 	what    string
@@ -293,7 +291,7 @@ func (b acceptedBundle) wants() []want {
 		add(m, m.Content, true)
 		add(m, m.Evidence(), true)
 	}
-	for _, m := range b.State.Offers { // agents read the proofs of all offers, but an export can omit their contents
+	for _, m := range b.State.Offers { // agents verify all offers, but an export can omit their contents
 		add(m, m.Content, false)
 		add(m, m.Evidence(), true)
 	}

@@ -34,7 +34,7 @@ type sender struct {
 	root   trust.Root
 	last   *bundle.Position
 	known  map[digest.Digest]bool
-	// offers contains the modules that the runtime can choose.
+	// offers contains the modules that the runtime can select.
 	offers []bundle.Manifest
 }
 
@@ -57,7 +57,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// next returns a file with the next bundle, which has the given modules. A delta omits the content of previous files.
+// next returns a file with the next bundle. A delta omits the content of previous files.
 func (s *sender) next(sequence int64, delta bool, modules ...string) string {
 	s.t.Helper()
 	layout := s.layout(sequence, delta, modules...)
@@ -109,7 +109,7 @@ func (s *sender) layout(sequence int64, delta bool, modules ...string) airgap.La
 	return layout
 }
 
-// contentOf returns a content that needs several reads, so that an import can be interrupted between them.
+// contentOf returns a large content, so that an import can be interrupted between reads.
 func contentOf(module string) []byte { return bytes.Repeat([]byte(module+" "), 50_000) }
 
 func (s *sender) importer(dir string) Importer {
@@ -268,7 +268,7 @@ func TestRefusedFileWritesNothing(t *testing.T) {
 	}
 }
 
-// newSenderLike returns a sender with the same keys, which has not exported files.
+// newSenderLike returns a sender with the same keys and without exports.
 func newSenderLike(t *testing.T, s *sender) *sender {
 	return &sender{t: t, signer: s.signer, root: s.root, known: map[digest.Digest]bool{}}
 }
@@ -324,7 +324,7 @@ func TestInterruptedImportContinues(t *testing.T) {
 	must(t, err)
 	for killed := 0; ; killed++ {
 		ctx, kill := context.WithCancel(t.Context())
-		left := 1 + random.IntN(8) // each blob is read to verify it, and read again to write it
+		left := 1 + random.IntN(8) // each blob is read to verify it, and again to write it
 		dying := i
 		dying.Advance = func(int64) {
 			if left--; left == 0 {
@@ -386,7 +386,7 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 	for n, step := range []struct {
 		drop, from, want string
 	}{
-		{"a-second.tar", second, "[]"}, // skipped, because the copy can be incomplete
+		{"a-second.tar", second, "[]"}, // can be an incomplete copy
 		{"", "", "[a-second.tar Incomplete]"},
 		{"", "", "[]"}, // the refusal is reported once
 		{"b-first.tar", first, "[]"},

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// judgeList checks that the signed list of images is for the bundles in the file, and is not older than the last list
-// imported for the same runtimes. It accepts the same list again.
+// judgeList checks that the signed list of images is for the bundles in the file. A list must not be older than the
+// last imported list.
 func (i Importer) judgeList(
 	ctx context.Context, made bundle.CarriedPredicate, list bundle.Carried, root trust.Root, found *accepted,
 ) error {
@@ -38,7 +38,8 @@ func (i Importer) judgeList(
 	return bundle.CheckCarried(made, list, with, last, root.Epoch, now, i.ClockSkew)
 }
 
-// lastList returns an imported list, nil for none. It ignores a list that was not signed by a publisher of this fleet.
+// lastList returns an imported list, or nil without a list. It ignores a list that was not signed by a publisher of
+// this fleet.
 func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*bundle.VerifiedCarried, error) {
 	target, err := i.reading(ctx, bundle.CarriedRepository)
 	if err != nil || target == nil {
@@ -58,8 +59,7 @@ func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*b
 	return &verified, nil
 }
 
-// findNewerImages finds the images that a newer file for another runtime contains. The import does not change their
-// tags.
+// findNewerImages finds images that a newer imported file for another runtime contains. Their tags stay unchanged.
 func (i Importer) findNewerImages(ctx context.Context, root trust.Root, found *accepted) error {
 	moving := map[string]bool{}
 	for _, image := range found.images {
@@ -85,8 +85,7 @@ func (i Importer) findNewerImages(ctx context.Context, root trust.Root, found *a
 	return nil
 }
 
-// compareLists finds the images whose tags the import would move although a newer imported list also contains them. It
-// stores these images in found.kept.
+// compareLists adds images that a newer imported list contains to found.kept, so that their tags stay unchanged.
 func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[string]bool, found *accepted) error {
 	target, err := i.reading(ctx, bundle.CarriedRepository)
 	if err != nil || target == nil {
@@ -125,8 +124,8 @@ func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[
 	return nil
 }
 
-// list copies the file's list of images to the target registry and tags it for each imported runtime, so that later
-// imports refuse an older list.
+// list copies the file's list of images to the target and tags it for each imported runtime. Later imports then
+// refuse older lists.
 func (w *writing) list(ctx context.Context, j accepted) error {
 	if j.list == nil {
 		return nil

@@ -32,7 +32,7 @@ func image(t *testing.T, content string) (bundle.CarriedImage, []airgap.Item) {
 	}, []airgap.Item{airgap.InMemory(config), airgap.InMemory(layer), airgap.InMemory(manifest)}
 }
 
-// journey returns a file with the runtime's next bundle and an image. change changes the list of images before it is
+// journey returns a file with the runtime's next bundle and an image. change modifies the list of images before it is
 // signed.
 func (s *sender) journey(
 	sequence int64, content string, change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle),
@@ -83,7 +83,6 @@ func (s *sender) packed(layout airgap.Layout) string {
 	return path
 }
 
-// imageAt returns the digest of the image's tag at the target.
 func imageAt(t *testing.T, i Importer) string {
 	t.Helper()
 	target, err := i.reading(t.Context(), "images/docker.io/library/nginx")
@@ -186,7 +185,7 @@ func TestOlderImageListIsRefused(t *testing.T) {
 	_, err = i.Import(t.Context(), []string{s.packed(third)})
 	refusedFor(t, err, refusal.WrongDigest, "belongs to another file")
 
-	// Two exports of one bundle are imported in the wrong order. The tag of the image moved between the exports.
+	// Two exports of one bundle are imported in the wrong order. The image's tag moved between the exports.
 	fourth := s.layout(4, false, "keda")
 	earlier := s.packed(s.withImage(cloned(fourth), 10, "vulnerable", nil))
 	_, err = i.Import(t.Context(), []string{s.packed(s.withImage(cloned(fourth), 20, "patched", nil))})
@@ -202,8 +201,7 @@ func cloned(l airgap.Layout) airgap.Layout {
 	return airgap.Layout{References: slices.Clone(l.References), Items: slices.Clone(l.Items)}
 }
 
-// Files of two runtimes with the same registry can be imported in any order. An older file must not change the tag of
-// an image.
+// Files of two runtimes can be imported in any order. An older file must not change the tag of an image.
 func TestFileOfAnotherRuntimeKeepsNewerImages(t *testing.T) {
 	s := newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))

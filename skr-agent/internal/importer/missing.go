@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// missingBlobs collects blobs that are not in the file and not at the target, usually because an earlier file was not
+// missingBlobs collects blobs that are neither in the file nor at the target, usually because an earlier file was not
 // imported.
 type missingBlobs struct{ lines []string }
 
@@ -28,8 +28,7 @@ func (l *missingBlobs) add(
 	l.lines = append(l.lines, line)
 }
 
-// history describes the bundle at the target. If that is not the predecessor of the imported bundle, it also describes
-// the predecessor.
+// history describes the bundle at the target, and the expected predecessor if it differs.
 func history(previous *bundle.Position, last bundle.Accepted) string {
 	there := "the target has no bundle"
 	if last.Sequence > 0 {

@@ -13,9 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// pin returns the root of trust for an import without a configured root. This is the oldest root at the target, which
-// the first import wrote, or otherwise the oldest root in the file. The second result is true if the root is from the
-// file.
+// pin returns the root of trust for an import without a configured root: the oldest root at the target, or else in
+// the file. The boolean is true for a root from the file.
 //
 // Agents do not use this root. They always verify with their own pinned root.
 func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool, error) {
@@ -35,8 +34,8 @@ func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool,
 	return root, true, err
 }
 
-// oldestRoot reads the oldest root of trust in a repository, the zero Root if it has none. where is the location of the
-// repository for errors.
+// oldestRoot reads the oldest root of trust in a repository. It returns the zero Root without a root. where describes
+// the repository in errors.
 func oldestRoot(ctx context.Context, repository store.Reader, where string) (trust.Root, error) {
 	tags, err := store.Tags(ctx, repository)
 	if err != nil {
@@ -57,7 +56,7 @@ func oldestRoot(ctx context.Context, repository store.Reader, where string) (tru
 	return root, nil
 }
 
-// rootVersions returns the versions of the root of trust in the tags of a repository, in ascending order.
+// rootVersions returns the sorted versions of the root of trust in the tags of a repository.
 func rootVersions(tags []string) []int64 {
 	var versions []int64
 	for _, tag := range tags {

@@ -40,7 +40,7 @@ func TestFirstImportPinsItsRoot(t *testing.T) {
 	}
 }
 
-// A target can have only later versions of the root of trust, if it lost the older ones.
+// A target can have lost the older versions of the root of trust.
 func TestImportUsesOldestRootAtTheTarget(t *testing.T) {
 	for _, version := range []int64{1, trust.MaxRootHops, trust.MaxRootHops + 1, 1000} {
 		s, stranger := newSender(t), newSender(t)

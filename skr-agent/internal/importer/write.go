@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// writing is a running import. It writes contents, the list of images, images, the root of trust, and bundles, in this
-// order, so that an interrupted import leaves no bundle without its content.
+// writing is a running import. It writes bundles last, so that an interrupted import leaves no bundle without its
+// content.
 type writing struct {
 	Importer
 	file    *airgap.File
@@ -95,8 +95,8 @@ func (w *writing) images(ctx context.Context, j accepted) error {
 	return nil
 }
 
-// mirror returns the value of --mirror with which a runtime pulls the images of a host from the target. It returns ""
-// if the target is a folder, because runtimes cannot pull images from folders.
+// mirror returns the value of --mirror for an image that runtimes pull from the target. It returns "" if the target
+// is a folder.
 func (w *writing) mirror(image bundle.CarriedImage) string {
 	if store.IsLayout(w.To) {
 		return ""
@@ -121,7 +121,7 @@ func (w *writing) roots(ctx context.Context, j accepted) error {
 	for _, version := range j.roots {
 		tag := bundle.RootTag(version)
 		if _, err := store.Head(ctx, to, tag); err == nil {
-			w.outcome.Known++ // exists at the target, and the content of a version never changes
+			w.outcome.Known++ // the content of a version never changes
 			continue
 		}
 		fetched, err := store.Fetch(ctx, from, tag)
@@ -175,7 +175,7 @@ func (w *writing) bundles(ctx context.Context, j accepted) error {
 	return nil
 }
 
-// copy streams a blob from the file to the target, which verifies the digest again.
+// copy streams a blob from the file to the target.
 func (w *writing) copy(ctx context.Context, to store.ReadWriter, d ocispec.Descriptor) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -202,8 +202,7 @@ func (w *writing) copy(ctx context.Context, to store.ReadWriter, d ocispec.Descr
 	return nil
 }
 
-// stoppable is a reader that fails once its context is done, so that a copy stops even if the target ignores the
-// context.
+// stoppable is a reader that fails once its context is done.
 type stoppable struct {
 	ctx  context.Context
 	body io.Reader
