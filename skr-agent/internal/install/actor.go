@@ -14,13 +14,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// actor reads and writes a module's objects with the permissions that the runtime's operator granted to the module. All
-// requests for a module must use it: dry runs, applies, drift, health, deletion, and templates that read the cluster. A
-// request with the agent's own permissions would give them to the module (CVE-2026-41050).
+// actor reads and writes a module's objects with the permissions of the module's account. All requests for a module
+// must use it, because a request with the agent's own permissions would give them to the module (CVE-2026-41050).
 type actor struct {
-	user      string // the impersonated user, empty for the agent itself
+	user      string // the impersonated user; empty for the agent itself
 	cluster   client.Client
-	manager   string // the field manager of its apply requests
+	manager   string // field manager of apply requests
 	discovery discovery.DiscoveryInterface
 	pods      rest.Interface // for the logs of containers
 }
@@ -53,12 +52,11 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 	return &actor{user: user, cluster: cluster, manager: fieldManager, discovery: served, pods: pods}, nil
 }
 
-// actor returns the actor for a Manifest's objects.
 func (i *Installer) actor(m *v1beta2.Manifest) *actor {
 	return i.actors[i.Accounts.Of(m.Module(), m.ModuleLabel())]
 }
 
-// get returns the live object in any served version, or nil if the object or its kind does not exist.
+// get returns the live object in any served version, or nil if it does not exist.
 func (a *actor) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unstructured, error) {
 	var o *unstructured.Unstructured
 	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {
@@ -71,7 +69,7 @@ func (a *actor) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unst
 	return o, err
 }
 
-// owned returns the metadata of the live object in any served version, or nil if the object or its kind does not exist.
+// owned returns the metadata of the live object in any served version, or nil if it does not exist.
 func (a *actor) owned(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
 	o, err := a.metadata(ctx, r)
 	if errors.Is(err, errAbsentKind) {
@@ -80,8 +78,8 @@ func (a *actor) owned(ctx context.Context, r v1beta2.Resource) (*metav1.PartialO
 	return o, err
 }
 
-// metadata is like owned, but returns errAbsentKind if the kind does not exist. The result has the version in which the
-// object was read.
+// metadata is like owned, but returns errAbsentKind if the kind does not exist. The result has the version of the
+// successful read.
 func (a *actor) metadata(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
 	var o *metav1.PartialObjectMetadata
 	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {

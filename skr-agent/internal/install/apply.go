@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// apply applies the content of a Manifest, or only the changed objects. The outcome has a state only if the pass ended
-// early, because it failed or must wait.
+// apply applies the content of a Manifest, or only the changed objects. It sets the outcome's state if it failed or
+// must wait.
 func (i *Installer) apply(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys,
 ) (outcome, error) {
@@ -46,7 +46,7 @@ func (i *Installer) apply(
 	}
 	if wait != "" {
 		out = i.waiting(m, known, out, wait)
-		// While the agent starts, the status of a running module does not change.
+		// The status of a running module does not change while the agent starts.
 		out.keepStatus = wasInstalled && out.state == v1beta2.StateProcessing
 		return out, nil
 	}
@@ -72,7 +72,7 @@ func (i *Installer) apply(
 	return out, nil
 }
 
-// prepare plans the apply, checks that the module may write all objects, and adds the planned objects to the inventory.
+// prepare plans the apply, runs the checks, and adds the planned objects to the inventory.
 func (i *Installer) prepare(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys,
 ) (plan, outcome, error) {
@@ -111,7 +111,7 @@ func (i *Installer) prepare(
 	p.recreate = tried.recreate
 	switch {
 	case tried.problem == nil:
-	case m.Applied() == nil: // first installation: apply the objects that are not refused
+	case m.Applied() == nil: // first installation: apply the accepted objects
 		p.refused = tried.problem
 	default:
 		out.untouched = !isBegun(m)
@@ -125,15 +125,15 @@ func (i *Installer) prepare(
 	}
 	i.plans.keep(client.ObjectKeyFromObject(m), planInput(m, i.owner(m)), p)
 	p.leaveUnread()
-	// The inventory is written before any object, so that a crash does not orphan objects.
+	// Write the inventory before any object, so that a crash does not orphan objects.
 	if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
 		return plan{}, outcome{}, err
 	}
 	return p, out, nil
 }
 
-// check runs before any object of a plan is written. It returns the problem that prevents the apply, and whether the
-// permissions of the module's account are known.
+// check runs before any object of a plan is written. It returns the problem that prevents the apply. rights is nil if
+// the permissions of the module's account are unknown.
 func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (rights, problem *finding, err error) {
 	if rights, problem, err = i.mayApply(ctx, m, *p); err != nil || problem != nil {
 		return rights, problem, err
@@ -145,8 +145,7 @@ func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (ri
 	return rights, problem, err
 }
 
-// write applies a plan and creates the default CR. Like applyPlan, it returns the objects that changed and a reason to
-// wait.
+// write applies a plan and creates the default CR. It returns the changed objects and a reason to wait.
 func (i *Installer) write(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, wasInstalled bool, seen keys,
 ) ([]key, string, error) {
@@ -164,8 +163,8 @@ func (i *Installer) write(
 	return applied, wait, err
 }
 
-// refused ends a pass after errors of the API server. If a retry can resolve all errors, the pass waits or returns an
-// error. If the module causes at least one error, the pass fails.
+// refused handles errors of the API server during an apply. Temporary errors cause a retry. Errors that the module
+// causes make the module fail.
 func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p plan, err error) (outcome, error) {
 	var definite, temporary []string
 	forbidden := false
@@ -184,7 +183,7 @@ func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p pla
 		out.installation = p.refused
 		return i.failed(m, known, out), nil
 	case len(definite) == 0:
-		// A webhook causes temporary errors while its server starts, and the server can be part of this module.
+		// The server of a webhook can be part of this module, so the webhook can fail until the server runs.
 		return i.waiting(m, known, out, "waiting for the API server to accept "+firstFew(temporary)), nil
 	}
 	out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: firstFew(append(definite, p.unknown...))}
@@ -194,7 +193,7 @@ func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p pla
 	return i.failed(m, known, out), nil
 }
 
-// leftOut returns the problem of the objects that were not applied, nil if all objects were applied.
+// leftOut returns the problem of the objects that were not applied, or nil if all objects were applied.
 func (p *plan) leftOut() *finding {
 	switch {
 	case p.refused != nil:
@@ -205,7 +204,7 @@ func (p *plan) leftOut() *finding {
 	return nil
 }
 
-// waiting ends a pass early in state Processing. The state becomes Error after the ready timeout.
+// waiting returns an outcome in state Processing. The state becomes Error after the ready timeout.
 func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWhat string) outcome {
 	out.state = v1beta2.StateProcessing
 	out.ready = finding{reason: v1beta2.ReasonInstalling, message: forWhat}
@@ -213,8 +212,7 @@ func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWh
 	return i.applyReadyTimeout(known, out)
 }
 
-// applyReadyTimeout changes the state from Processing to Error after the ready timeout. The agent continues to check
-// the module.
+// applyReadyTimeout changes the state from Processing to Error after the ready timeout.
 func (i *Installer) applyReadyTimeout(known *memo, out outcome) outcome {
 	if out.state == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
 		out.state = v1beta2.StateError
@@ -228,8 +226,8 @@ func (i *Installer) applyReadyTimeout(known *memo, out outcome) outcome {
 	return out
 }
 
-// failed ends a pass in state Error. The agent checks again after a longer interval, because the error usually requires
-// a change of the module or the cluster.
+// failed returns an outcome in state Error. The next check is later than usual, because the error usually requires a
+// change of the module or the cluster.
 func (i *Installer) failed(m *v1beta2.Manifest, known *memo, out outcome) outcome {
 	cause := out.resources
 	if out.installation != nil {
@@ -249,8 +247,8 @@ func isTemporary(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// plan renders the content and returns the plan. It returns a problem if the module is the cause, and an error if the
-// cause is temporary.
+// plan renders the content and returns the plan. The finding describes a problem of the module. An error is
+// temporary.
 func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *finding, error) {
 	content, problem, err := i.rendered(ctx, m)
 	if err != nil || problem != nil {
@@ -278,8 +276,8 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 	return p, problem, err
 }
 
-// planFor returns the plan for the next step: all objects for stepApply, otherwise the changed objects. It takes the
-// changed objects from the cached plan, and renders the content only if no plan is cached.
+// planFor returns the plan for the next step: all objects for stepApply, otherwise the changed objects. It prefers
+// the cached plan to another rendering.
 func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step, changed keys) (plan, *finding, error) {
 	if todo == stepApply {
 		return i.plan(ctx, m)
@@ -293,8 +291,8 @@ func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step,
 	return p, problem, err
 }
 
-// claimed returns a conflict if another Manifest owns an object of the plan. It records in the plan the objects that
-// other Manifests give up.
+// claimed returns a conflict if another Manifest owns an object of the plan. It adds objects that other Manifests
+// release to the plan.
 func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	others, err := i.others(ctx, m)
 	if err != nil {
@@ -317,8 +315,7 @@ func (i *Installer) owner(m *v1beta2.Manifest) guard.Owner {
 	}
 }
 
-// scope reports whether a kind is namespaced, according to the API server's discovery. If gvk has no version, any
-// version of the kind is accepted.
+// scope reports whether a kind is namespaced. A gvk without a version matches any version of the kind.
 func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
 	var versions []string
 	if gvk.Version != "" {
@@ -334,7 +331,7 @@ func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
 	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
-// recordDrift records the corrected objects once, in an Event, the log and metrics.
+// recordDrift records corrected objects in an Event, the log and metrics.
 func (i *Installer) recordDrift(ctx context.Context, m *v1beta2.Manifest, corrected []key) {
 	names := make([]string, len(corrected))
 	for n, k := range corrected {

@@ -16,20 +16,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// Server-side apply takes one request per object, without a dry run or a read. The API server does not write an object
-// that matches the request, and the response shows whether the object changed (see ownFields). Settled objects are
-// skipped.
+// Server-side apply needs one request per object, without a dry run or a read. The API server does not write
+// unchanged objects. The response shows whether an object changed (see ownFields). Settled objects are skipped.
 
-// maxPassWait limits how long a pass waits for the first list of a watch, or for the API server to serve a CRD. After
-// this time the pass ends, so that the worker is free for other modules.
+// maxPassWait limits how long a reconciliation waits for a watch or a CRD. Afterwards, the worker is free for other
+// modules.
 const maxPassWait = 1500 * time.Millisecond
 
-// servedAfter is the usual time until the API server serves the kind of a newly established CRD. A watch that starts
-// earlier fails once.
+// servedAfter is the usual time until the API server serves the kind of a new CRD. A watch that starts earlier fails
+// once.
 const servedAfter = 200 * time.Millisecond
 
-// applyPlan applies a plan stage by stage and returns the objects that changed. If a stage must wait for the previous
-// stage, it returns the reason in wait. Refused objects do not block the others.
+// applyPlan applies a plan stage by stage and returns the changed objects. If a stage must wait for the previous
+// stage, wait contains the reason. Refused objects do not block the others.
 func (i *Installer) applyPlan(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, seen keys,
 ) (applied []key, wait string, err error) {
@@ -38,8 +37,7 @@ func (i *Installer) applyPlan(
 		if guard.KeyOf(o) == p.unlabeled {
 			continue
 		}
-		// Each module applies shared namespaces with a separate field manager, because each module owns only its
-		// labels.
+		// A separate field manager for each module lets each module own its labels of a shared namespace.
 		if _, err := a.applyObject(ctx, o, client.FieldOwner(i.FieldManager+"/"+m.ModuleLabel())); err != nil {
 			return nil, "", objectError{guard.KeyOf(o), err}
 		}
@@ -87,10 +85,10 @@ func (i *Installer) applyPlan(
 	return applied, "", errors.Join(refused...)
 }
 
-// maxUnanswered limits the objects of one kind that are applied while a webhook does not respond.
+// maxUnanswered limits how many objects of one kind are applied while a webhook does not respond.
 const maxUnanswered = 3
 
-// applyStage applies objects one by one, and returns those that changed. A refused object does not block the others.
+// applyStage applies the objects of a stage and returns the changed ones. A refused object does not block the others.
 // seen contains the objects for which watches reported changes.
 func (i *Installer) applyStage(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p plan, seen keys,
@@ -133,13 +131,13 @@ func (i *Installer) applyStage(
 			applied = append(applied, k)
 		}
 		if o != stage[n] {
-			delete(known.settled, k) // contains live values, which other field managers can change
+			delete(known.settled, k) // other field managers can change the live values
 		}
 	}
 	return applied, errors.Join(refused...)
 }
 
-// applyObject applies an object exactly as given, and returns the API server's copy.
+// applyObject applies an object and returns the API server's copy.
 func (a *actor) applyObject(
 	ctx context.Context, o *unstructured.Unstructured, options ...client.ApplyOption,
 ) (*unstructured.Unstructured, error) {
@@ -151,8 +149,7 @@ func (a *actor) applyObject(
 	return live, nil
 }
 
-// ensureWatches starts the watches of resources, and waits a short time until they run. If the plan contains the CRD of
-// a kind, it also waits until the API server serves the kind.
+// ensureWatches starts the watches of resources and waits a short time until they run.
 func (i *Installer) ensureWatches(
 	ctx context.Context, resources []v1beta2.Resource, defined map[string]bool,
 ) (bool, error) {
@@ -170,7 +167,6 @@ func (i *Installer) ensureWatches(
 	}
 }
 
-// sleep waits for the pause. It returns false if the context ended earlier.
 func sleep(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -182,8 +178,8 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// unestablished waits a short time until the API server serves the CRDs of a stage. If a CRD is not served by then, it
-// returns a message for the first one.
+// unestablished waits a short time until the API server serves the CRDs of a stage. It returns a message about the
+// first CRD that is not served.
 func (i *Installer) unestablished(
 	ctx context.Context, a *actor, known *memo, stage []*unstructured.Unstructured,
 ) (string, error) {
@@ -219,7 +215,7 @@ func (i *Installer) unestablished(
 	return "", nil
 }
 
-// isReady reports whether an object was ready in the resource version that its watch shows.
+// isReady reports whether an object was ready in its current resource version.
 func (i *Installer) isReady(known *memo, r v1beta2.Resource) bool {
 	version := known.ready[keyOf(r)]
 	return version != "" && version == i.watches.version(r)

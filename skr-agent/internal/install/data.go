@@ -19,11 +19,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// dataInterval is the interval between two checks of objects that an upgrade keeps because of their data.
+// dataInterval is the interval between two checks of objects that an upgrade keeps because they contain data.
 const dataInterval = time.Minute
 
-// keepsData returns why an upgrade must not delete an object that is not in the new version: its deletion would delete
-// data of users, or objects that do not belong to the module. It returns "" if the object can be deleted.
+// keepsData returns the reason why an upgrade must not delete an object: the deletion would delete data of users or
+// other modules. It returns "" if the object can be deleted.
 func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource) (string, error) {
 	gk := keyOf(r).GroupKind()
 	isClaim := gk == schema.GroupKind{Kind: "PersistentVolumeClaim"} || gk == schema.GroupKind{Kind: "PersistentVolume"}
@@ -59,9 +59,9 @@ func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta
 		firstFew(inUse)), nil
 }
 
-// contents returns the names of a few objects in a namespace, without objects that Kubernetes creates in every
-// namespace. It ignores objects with a controller, because the controller is in the result. If a kind cannot be listed,
-// the result contains a message about the kind instead.
+// contents returns the names of a few objects in a namespace. It ignores objects that Kubernetes creates
+// automatically, and objects with a controller in the namespace. If a kind cannot be listed, the result contains a
+// message.
 func (i *Installer) contents(ctx context.Context, namespace string) ([]string, error) {
 	lists, err := i.actors[""].discovery.ServerPreferredResources()
 	var found []string
@@ -129,15 +129,14 @@ func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 	}
 }
 
-// isControlledInNamespace reports whether the controller of an object is namespaced. contents then lists the controller
-// instead of the object. If the controller is cluster-scoped, such as a composite resource, contents must list the
-// object, because it can be a user's only data in the namespace.
+// isControlledInNamespace reports whether an object has a namespaced controller, which contents lists instead of the
+// object.
 func (i *Installer) isControlledInNamespace(o *metav1.PartialObjectMetadata) (bool, error) {
 	controller := metav1.GetControllerOfNoCopy(o)
 	if controller == nil {
 		return false, nil
 	}
-	// The owner reference can contain a version that is no longer served.
+	// The version in the owner reference may not be served.
 	kind := schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind()
 	namespaced, err := i.scope(kind.WithVersion(""))
 	if err != nil && !errors.Is(err, errUnknownKind) {
@@ -146,8 +145,7 @@ func (i *Installer) isControlledInNamespace(o *metav1.PartialObjectMetadata) (bo
 	return err == nil && namespaced, nil
 }
 
-// isMadeByKubernetes reports whether Kubernetes or a common platform creates an object automatically, in every
-// namespace or for another object.
+// isMadeByKubernetes reports whether Kubernetes or a common platform creates an object automatically.
 func isMadeByKubernetes(gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) bool {
 	switch (schema.GroupKind{Group: gvk.Group, Kind: gvk.Kind}) {
 	case schema.GroupKind{Kind: "Event"},
@@ -179,8 +177,8 @@ func isGenerated(annotations map[string]string) bool {
 		annotations["openshift.io/token-secret.name"] != ""
 }
 
-// withoutTokens returns a filter that leaves out the tokens of ServiceAccounts. The API server applies it, because the
-// metadata of a Secret does not contain its type.
+// withoutTokens returns a list option that excludes the tokens of ServiceAccounts. A filter on metadata is not
+// possible, because metadata does not contain the type of a Secret.
 func withoutTokens(gvk schema.GroupVersionKind) client.ListOption {
 	if gvk.Group == "" && gvk.Kind == "Secret" {
 		return client.MatchingFieldsSelector{
@@ -190,8 +188,8 @@ func withoutTokens(gvk schema.GroupVersionKind) client.ListOption {
 	return client.MatchingFieldsSelector{Selector: fields.Everything()}
 }
 
-// keepNamespaces handles the namespaces of a module that is removed. If a namespace contains other objects, it removes
-// the module's marks and keeps the namespace. It returns the resources to delete.
+// keepNamespaces returns the resources to delete with a module. It excludes and unmarks namespaces that contain other
+// objects.
 func (i *Installer) keepNamespaces(
 	ctx context.Context, m *v1beta2.Manifest, stage []v1beta2.Resource,
 ) ([]v1beta2.Resource, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// deadWebhook is a webhook without a server for all requests outside kyma-system.
+// deadWebhook is a webhook without a server. It intercepts all requests outside kyma-system.
 const deadWebhook = `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: everything}

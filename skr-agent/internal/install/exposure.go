@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// exposes returns a problem if a label change in the plan for the agent's namespace would expose the agent's requests
-// to an installed webhook or policy. It lists webhooks and policies only if labels change.
+// exposes returns a problem if new labels of the agent's namespace would let an installed webhook or policy intercept
+// the agent's requests.
 func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	for _, o := range p.shared {
 		if o.GetName() != i.Namespace {
@@ -47,8 +47,7 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (
 	return nil, nil
 }
 
-// installedInterceptors lists all webhooks and policies. It uses the agent's own permissions, because the check
-// protects the agent.
+// installedInterceptors lists all webhooks and policies. It uses the agent's own permissions.
 func installedInterceptors(ctx context.Context, cluster client.Client) ([]unstructured.Unstructured, error) {
 	var all []unstructured.Unstructured
 	for _, kind := range guard.InterceptorKinds() {

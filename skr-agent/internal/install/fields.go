@@ -19,9 +19,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// dropForeignFields removes fields from an object that other programs set: the rules of an aggregated ClusterRole, and
-// CA bundles that an injector sets. Server-side apply then does not change the values in the cluster. It returns an
-// error if the annotation ignore-fields is invalid.
+// dropForeignFields removes fields that other programs set: rules of aggregated ClusterRoles, and injected CA
+// bundles. Server-side apply then keeps their live values. It returns an error if the annotation ignore-fields is
+// invalid.
 func dropForeignFields(o *unstructured.Unstructured) error {
 	if o.GetKind() == "ClusterRole" && o.GroupVersionKind().Group == "rbac.authorization.k8s.io" {
 		if rule, _, _ := unstructured.NestedMap(o.Object, "aggregationRule"); rule != nil {
@@ -38,7 +38,7 @@ func dropForeignFields(o *unstructured.Unstructured) error {
 	return err
 }
 
-// caHolders returns the fields of an object that can contain a caBundle.
+// caHolders returns the parts of an object that can contain a caBundle.
 func caHolders(o *unstructured.Unstructured) []map[string]any {
 	var holders []map[string]any
 	add := func(from map[string]any, path ...string) {
@@ -65,8 +65,8 @@ func caHolders(o *unstructured.Unstructured) []map[string]any {
 	return holders
 }
 
-// isPlaceholder reports whether a CA bundle contains no certificate. Generators write such values, for example Cg== (a
-// line break), and an injector replaces them.
+// isPlaceholder reports whether a CA bundle contains no certificate. Generators write placeholders such as Cg== (a
+// line break) for an injector.
 func isPlaceholder(bundle string) bool {
 	decoded, err := base64.StdEncoding.DecodeString(bundle)
 	if err != nil {
@@ -76,7 +76,7 @@ func isPlaceholder(bundle string) bool {
 	return block == nil || len(block.Bytes) == 0
 }
 
-// hasInjector reports whether an annotation requests an injector to set the object's CA bundle.
+// hasInjector reports whether an annotation requests the injection of a CA bundle.
 //
 // Source: cert-manager documentation, CA Injector; OpenShift documentation, service CA certificates.
 func hasInjector(o *unstructured.Unstructured) bool {
@@ -94,11 +94,10 @@ type pointer []string
 
 func (p pointer) String() string { return "/" + strings.Join(p, "/") }
 
-// maxIgnoredFields limits the JSON pointers in the annotation ignore-fields of one object.
 const maxIgnoredFields = 50
 
-// ignoredFields returns the fields in an object's annotation ignore-fields. The agent sets these fields only when it
-// creates the object. The annotation contains JSON pointers, as a JSON array or separated by commas or whitespace.
+// ignoredFields returns the fields in an object's annotation ignore-fields, which the agent sets only on creation.
+// The annotation contains JSON pointers, as a JSON array or separated by commas or whitespace.
 //
 // Source: RFC 6901.
 func ignoredFields(o *unstructured.Unstructured) ([]pointer, error) {
@@ -141,7 +140,7 @@ func ignoredFields(o *unstructured.Unstructured) ([]pointer, error) {
 	return pointers, nil
 }
 
-// isIdentity reports whether a pointer contains fields that identify an object for the agent or the API server.
+// isIdentity reports whether a pointer refers to fields that identify an object.
 func isIdentity(p pointer) bool {
 	switch {
 	case p[0] == "apiVersion" || p[0] == "kind" || len(p) == 1 && p[0] == "metadata":
@@ -161,9 +160,8 @@ func isIdentity(p pointer) bool {
 		)
 }
 
-// keepLive copies live values into the objects: the fields in the annotation ignore-fields, and the replicas of
-// autoscaled workloads. Objects that do not exist yet keep the values of the content. keepLive returns changed copies
-// and does not modify the given objects.
+// keepLive returns copies of objects with live values in ignored fields and in the replicas of autoscaled workloads.
+// Objects that do not exist yet are unchanged.
 func (i *Installer) keepLive(
 	ctx context.Context, a *actor, stage []*unstructured.Unstructured, p plan,
 ) ([]*unstructured.Unstructured, error) {
@@ -204,8 +202,8 @@ func (i *Installer) keepLive(
 	return kept, nil
 }
 
-// takeLive sets a field of an object to the live value. It removes the field if another manager owns it, so that the
-// apply does not overwrite a concurrent change.
+// takeLive sets a field of an object to its live value. It removes the field if another manager owns it, so that the
+// apply does not overwrite concurrent changes.
 func takeLive(o, live *unstructured.Unstructured, p pointer, manager string) {
 	value, found := at(live.Object, p)
 	if !found || isOwnedByOther(live.GetManagedFields(), p, manager) {
@@ -237,7 +235,6 @@ func isOwnedByOther(entries []metav1.ManagedFieldsEntry, p pointer, manager stri
 	return false
 }
 
-// at returns the value at a pointer.
 func at(value any, p pointer) (any, bool) {
 	for _, part := range p {
 		switch v := value.(type) {
@@ -260,7 +257,7 @@ func at(value any, p pointer) (any, bool) {
 	return value, true
 }
 
-// set sets the field at a pointer, or removes it. It creates missing maps, but no list items.
+// set sets or removes the field at a pointer. It creates missing maps, but no list items.
 func set(object map[string]any, p pointer, value any, present bool) {
 	last := p[len(p)-1]
 	for n, part := range p[:len(p)-1] {
@@ -300,8 +297,8 @@ func set(object map[string]any, p pointer, value any, present bool) {
 	}
 }
 
-// isAutoscaled reports whether a HorizontalPodAutoscaler scales a workload. This includes the autoscalers that KEDA
-// creates. It returns false if the agent is not allowed to list autoscalers.
+// isAutoscaled reports whether a HorizontalPodAutoscaler scales a workload. It returns false if the account is not
+// allowed to list autoscalers.
 func (i *Installer) isAutoscaled(ctx context.Context, r v1beta2.Resource, dropped keys) (bool, error) {
 	mapping, err := i.cluster.RESTMapper().
 		RESTMapping(schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"})

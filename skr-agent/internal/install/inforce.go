@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// recordApplied records the version that was applied completely. The agent then corrects drift of this version, also
-// while a newer version is refused.
+// recordApplied records the version that was applied completely. The agent corrects drift of this version while it
+// refuses a newer version.
 func (i *Installer) recordApplied(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	if isLastApplied(m) && i.signed(m) {
 		known.begun = false
@@ -29,8 +29,8 @@ func (i *Installer) recordApplied(ctx context.Context, m *v1beta2.Manifest, know
 	return err
 }
 
-// begin records that the apply of a new version starts. If the apply is interrupted, the agent does not correct drift
-// toward the last applied version.
+// begin records that the apply of a new version starts. After an interruption, the agent does not correct drift
+// toward the old version.
 func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	applied := m.Applied()
 	if applied == nil || isLastApplied(m) {
@@ -39,16 +39,15 @@ func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo)
 	known.begun = true
 	wanted := m.RequestedVersion().Digest
 	if applied.Begun == wanted || !i.signed(m) {
-		return nil // the record has no valid signature, so do not sign a new version of it
+		return nil // the record has no valid signature, so do not sign it again
 	}
 	applied.Begun = wanted
 	_, err := i.writeRecord(ctx, m, known, *applied)
 	return err
 }
 
-// writeRecord writes the signed record of the applied version to the Manifest's annotations, and reports whether it
-// succeeded. If the API server refuses the write, writeRecord logs the error once and removes the outdated record. It
-// returns only temporary errors, because a module works without the record.
+// writeRecord writes the signed record of the applied version to the Manifest's annotations and reports whether it
+// succeeded. A module works without the record, so only temporary errors are returned.
 func (i *Installer) writeRecord(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, version v1beta2.AppliedVersion,
 ) (bool, error) {
@@ -94,15 +93,14 @@ func (i *Installer) writeRecord(
 	return false, nil
 }
 
-// recordSignedAs is the start of the signed text of a record, so that no other signature with the agent's key is valid
-// for a record.
+// recordSignedAs is the prefix of the signed text. No other signature with the agent's key is valid for a record.
 const recordSignedAs = "kyma-pull applied version v1\n"
 
 func signedRecord(m *v1beta2.Manifest, text string) string {
 	return recordSignedAs + m.Namespace + "/" + m.Name + "\n" + text
 }
 
-// sign returns the signature of a Manifest's record, or an empty string if no signer is configured.
+// sign returns the signature of a Manifest's record, or "" without a signer.
 func (i *Installer) sign(m *v1beta2.Manifest, text string) (string, error) {
 	if i.Signer == nil {
 		return "", nil
@@ -111,7 +109,7 @@ func (i *Installer) sign(m *v1beta2.Manifest, text string) (string, error) {
 	return base64.StdEncoding.EncodeToString(signature), err
 }
 
-// signed reports whether this agent signed the record for this Manifest.
+// signed reports whether this agent signed the Manifest's record of the applied version.
 func (i *Installer) signed(m *v1beta2.Manifest) bool {
 	if i.Signer == nil {
 		return false
@@ -125,9 +123,9 @@ func (i *Installer) signed(m *v1beta2.Manifest) bool {
 		trust.CheckSignature(key, []byte(signedRecord(m, m.Annotations[v1beta2.AnnotationApplied])), signature)
 }
 
-// lastApplied returns a copy of the Manifest with the version that was last applied completely. If this is not the
-// requested version, the copy has no default CR, because users can have changed the CR. lastApplied returns nil if the
-// version is unknown, or if the apply of another version has started.
+// lastApplied returns a copy of the Manifest with the version that was last applied completely. It returns nil if the
+// version is unknown, or if the apply of another version has started. For another than the requested version, the
+// copy has no default CR, because users can have changed the CR.
 func (i *Installer) lastApplied(m *v1beta2.Manifest) *v1beta2.Manifest {
 	applied := m.Applied()
 	if applied == nil || applied.Begun != "" || applied.ImagesLeftOut || !i.signed(m) {
@@ -150,8 +148,7 @@ func (i *Installer) lastApplied(m *v1beta2.Manifest) *v1beta2.Manifest {
 	return was
 }
 
-// isLastApplied reports whether the requested version of a Manifest was applied completely, and no apply of another
-// version has started.
+// isLastApplied reports whether the requested version was applied completely and no other apply has started.
 func isLastApplied(m *v1beta2.Manifest) bool {
 	applied := m.Applied()
 	return applied != nil && applied.Begun == "" && applied.Digest == m.RequestedVersion().Digest
@@ -163,14 +160,13 @@ func isBegun(m *v1beta2.Manifest) bool {
 	return applied != nil && applied.Begun != "" && applied.Begun == m.RequestedVersion().Digest
 }
 
-// hasWrongRecord reports whether the record contains a different version than the Manifest, or an apply that has
-// not completed.
+// hasWrongRecord reports whether the record contains another version, or an incomplete apply.
 func hasWrongRecord(m *v1beta2.Manifest) bool {
 	applied := m.Applied()
 	return applied != nil && (applied.Begun != "" || applied.Version != m.Spec.Version)
 }
 
-// mustCorrectApplied reports whether drift of the last applied version must be corrected after a failed pass.
+// mustCorrectApplied reports whether to correct drift of the last applied version after a failure.
 func mustCorrectApplied(m *v1beta2.Manifest, out outcome) bool {
 	if out.state != v1beta2.StateError || out.forbidden && isLastApplied(m) {
 		return false
@@ -179,7 +175,7 @@ func mustCorrectApplied(m *v1beta2.Manifest, out outcome) bool {
 }
 
 // correctApplied corrects drift of the last applied version while the requested version is refused. It returns the
-// changed objects that are not corrected yet. The first call compares all objects, because their watches are new.
+// changed objects that are not corrected yet.
 func (i *Installer) correctApplied(ctx context.Context, m *v1beta2.Manifest, known *memo, changed keys) keys {
 	was := i.lastApplied(m)
 	record := m.Annotations[v1beta2.AnnotationApplied]
@@ -189,9 +185,9 @@ func (i *Installer) correctApplied(ctx context.Context, m *v1beta2.Manifest, kno
 	}
 	p, problem, err := i.plan(ctx, was)
 	if err != nil || problem != nil {
-		return changed // ignore this problem, because the status reports the problem of the requested version
+		return changed // the status reports only the problem of the requested version
 	}
-	// The last applied version must pass the same checks as a new version.
+	// The same checks as for a new version apply.
 	if _, problem, err = i.check(ctx, was, &p); err != nil || problem != nil {
 		return changed
 	}

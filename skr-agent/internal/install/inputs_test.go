@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// input returns a file in testdata/inputs, which contains module content that caused failures in other tools.
+// input returns a file with module content that caused failures in other tools.
 func input(t *testing.T, path ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(append([]string{"testdata", "inputs"}, path...)...))
@@ -31,7 +31,7 @@ func input(t *testing.T, path ...string) string {
 	return string(data)
 }
 
-// wantsInput writes a Manifest with the content of a module version in testdata/inputs.
+// wantsInput creates a Manifest with the content of a module version in testdata/inputs.
 func (w *world) wantsInput(folder, module, v string, change ...func(*v1beta2.Manifest)) {
 	w.Helper()
 	w.wants(module, input(w.T, folder, module, v, "a.yaml"), append(change, version(v))...)

@@ -27,7 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 )
 
-// Limits of one inspection of a module.
+// Limits for inspecting one module.
 const (
 	maxListedPods   = 100
 	maxListedEvents = 100
@@ -36,8 +36,8 @@ const (
 	loggedBytes     = 16 << 10
 )
 
-// Inspect returns the requested details of a module. It reads with the permissions of the module's account, so the
-// details contain only data that the module can read. Problem contains the first read error.
+// Inspect returns the requested details of a module. It reads with the permissions of the module's account. Problem
+// contains the first read error.
 func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []bundle.Detail) *bundle.ModuleDetails {
 	found := inspection{actor: i.actor(m), wanted: wanted,
 		details: bundle.ModuleDetails{Taken: i.now().UTC().Truncate(time.Second)}}
@@ -72,7 +72,7 @@ func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []b
 	return &found.details
 }
 
-// detailed returns an object for a report. Names that are too long for a report are shortened.
+// detailed returns an object for a report, with shortened names.
 func detailed(k key, state, message string) bundle.DetailedObject {
 	short := func(text string) string { return bundle.Bounded(text, bundle.MaxModuleNameBytes) }
 	return bundle.DetailedObject{
@@ -81,7 +81,6 @@ func detailed(k key, state, message string) bundle.DetailedObject {
 	}
 }
 
-// inspection collects the details of one module.
 type inspection struct {
 	actor   *actor
 	wanted  []bundle.Detail
@@ -90,15 +89,14 @@ type inspection struct {
 
 func (n *inspection) wants(d bundle.Detail) bool { return slices.Contains(n.wanted, d) }
 
-// missed records err if it is the first read error of this inspection.
+// missed records the first read error.
 func (n *inspection) missed(err error) {
 	if n.details.Problem == "" {
 		n.details.Problem = bundle.Bounded(excerpt.Redact(err.Error()), bundle.MaxMessageBytes)
 	}
 }
 
-// objects adds the module's objects to the details. Objects that are not ready come first. An object whose kind has no
-// status is Ready if its watch shows the object.
+// objects adds the module's objects to the details. Objects that are not ready come first.
 func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[key]bundle.DetailedObject,
 	seen *watches) {
 	var all []bundle.DetailedObject
@@ -124,7 +122,7 @@ func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[k
 	n.details.Objects = all[:min(len(all), bundle.MaxDetailedObjects)]
 }
 
-// failing adds a failing object to the details, and if it is a workload, its failing Pods.
+// failing adds a failing object to the details. For a workload, it also adds failing Pods.
 func (n *inspection) failing(ctx context.Context, o observation, as bundle.DetailedObject) {
 	if len(n.details.Failing) >= bundle.MaxFailingObjects {
 		n.details.LeftOut++
@@ -152,7 +150,7 @@ func (n *inspection) failing(ctx context.Context, o observation, as bundle.Detai
 	}
 }
 
-// explain adds the conditions and Events of an object if the bundle's settings request Events.
+// explain adds the conditions and the requested Events of an object.
 func (n *inspection) explain(ctx context.Context, o *unstructured.Unstructured, found *bundle.FailingObject) {
 	if n.wants(bundle.DetailEvents) {
 		found.Conditions, found.Events = conditionsOf(o), n.events(ctx, o)
@@ -163,7 +161,7 @@ func isPod(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Pod"}
 }
 
-// conditionsOf returns the conditions that are not True, and those that report a failure.
+// conditionsOf returns the conditions of an object that report a failure or are not True.
 func conditionsOf(o *unstructured.Unstructured) []string {
 	var lines []string
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
@@ -210,7 +208,7 @@ func (n *inspection) events(ctx context.Context, o *unstructured.Unstructured) [
 	return lines
 }
 
-// failingPods returns up to maxFailingPods Pods of a workload that are not ready, newest first.
+// failingPods returns the newest Pods of a workload that are not ready.
 func (n *inspection) failingPods(ctx context.Context,
 	workload *unstructured.Unstructured) []*unstructured.Unstructured {
 	if workload == nil || !slices.Contains([]string{"apps", "batch"}, workload.GroupVersionKind().Group) {
@@ -246,8 +244,7 @@ func (n *inspection) failingPods(ctx context.Context,
 	return pods
 }
 
-// belongs reports whether a workload controls a Pod, directly or through a ReplicaSet. A selector can also match Pods
-// of other workloads.
+// belongs reports whether a workload controls a Pod, directly or through a ReplicaSet.
 func belongs(pod, workload *unstructured.Unstructured) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -300,7 +297,7 @@ func (n *inspection) container(ctx context.Context, pod, status *unstructured.Un
 		Previous: waits, Text: excerpt.Tail(text)})
 }
 
-// newPodClient returns a REST client for the logs of Pods, which client.Client cannot read.
+// newPodClient returns a REST client for the logs of Pods.
 func newPodClient(config *rest.Config, http *http.Client) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
@@ -308,7 +305,7 @@ func newPodClient(config *rest.Config, http *http.Client) (rest.Interface, error
 	return rest.RESTClientForConfigAndClient(config, http)
 }
 
-// log returns the end of a container's log. If previous is true, it reads the log of the previous run.
+// log returns the end of a container's log. previous selects the log of the previous run.
 func (a *actor) log(ctx context.Context, namespace, pod, container string, previous bool) (string, error) {
 	stream, err := a.pods.Get().Namespace(namespace).Resource("pods").Name(pod).SubResource("log").
 		Param("container", container).Param("previous", strconv.FormatBool(previous)).

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Reconcile takes the next step for one Manifest and records the outcome.
+// Reconcile runs the next step for one Manifest and records the outcome.
 func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	m, err := i.read(ctx, req)
 	if err != nil || m == nil || m.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True ||
@@ -45,9 +45,8 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return i.record(ctx, m, out)
 }
 
-// read returns a Manifest, nil if it does not exist. It returns the cached copy only if that is the version that this
-// process last read or wrote. Otherwise it reads from the API server, because the inventory in the cache may be
-// outdated.
+// read returns a Manifest, or nil if it does not exist. An outdated cache could contain an old inventory, so read
+// uses the cache only if it contains the version that this process last read or wrote.
 func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manifest, error) {
 	var m v1beta2.Manifest
 	if version := i.version(req.NamespacedName); version != "" {
@@ -75,13 +74,11 @@ const (
 	stepApply               // compare and apply all objects
 )
 
-// heldInterval is the interval between two attempts to delete a pruned object that could not be deleted.
+// heldInterval is the interval between two attempts to delete a pruned object.
 const heldInterval = 5 * time.Second
 
-// next returns the next step for a Manifest. All objects are compared if the Manifest changed, if this process has not
-// compared them yet, if the resync is due, or if objects wait for deletion. They are also compared if the record of the
-// applied version is wrong. A pass with an outdated copy of the Manifest can write an old record, and the runtime would
-// then report an old version.
+// next returns the next step for a Manifest. All objects are compared if the Manifest changed, after a start of the
+// agent, at the resync interval, while objects wait for deletion, and if the record of the applied version is wrong.
 func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync time.Duration) step {
 	switch {
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
@@ -93,7 +90,7 @@ func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync t
 		known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
 		return stepApply
 	case changed.overlaps(known.dropped):
-		return stepApply // another module may have taken over an object that this module drops
+		return stepApply // another module may have taken over a dropped object
 	case len(changed) > 0:
 		return stepCorrect
 	}
@@ -106,8 +103,8 @@ func installed(m *v1beta2.Manifest) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == m.Generation
 }
 
-// holdBack returns the delay until the next drift correction. The delay increases if another client keeps changing a
-// value, so that not every change causes an API request.
+// holdBack returns the delay until the next drift correction. The delay increases while another client keeps changing
+// a value.
 func (k memo) holdBack(now time.Time) time.Duration {
 	const patience = 5
 	if k.streak < patience {
@@ -140,7 +137,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 		return outcome{}, err
 	}
 	changed := i.watches.take(name)
-	changed.keepOnly(i.kept(m)) // ignore changes of objects to prune, which are also watched
+	changed.keepOnly(i.kept(m)) // watches also report objects to prune
 	todo := next(m, *known, changed, i.now(), i.Resync)
 	var heldBack time.Duration
 	if todo == stepCorrect {
@@ -178,7 +175,6 @@ func (i *Installer) kept(m *v1beta2.Manifest) keys {
 	return kept
 }
 
-// addReadiness adds the readiness of the objects to the outcome of an install.
 func (i *Installer) addReadiness(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, out outcome, heldBack time.Duration,
 ) (outcome, error) {
@@ -210,8 +206,7 @@ func (i *Installer) addReadiness(
 	return i.applyReadyTimeout(known, out), nil
 }
 
-// nextCheck returns the delay until the next check of unfinished work. The delay doubles with each check, up to
-// slowest.
+// nextCheck returns the delay until the next check of unfinished work. It doubles with each check, up to slowest.
 func (k *memo) nextCheck(generation int64, now time.Time, slowest time.Duration) time.Duration {
 	if k.pending != generation {
 		k.pending, k.pendingSince, k.checks = generation, now, 0
@@ -220,7 +215,7 @@ func (k *memo) nextCheck(generation int64, now time.Time, slowest time.Duration)
 	return min(200*time.Millisecond<<min(k.checks-1, 10), slowest)
 }
 
-// soonest returns the shortest positive duration, or 0.
+// soonest returns the shortest positive duration, or 0 without one.
 func soonest(durations ...time.Duration) time.Duration {
 	var shortest time.Duration
 	for _, d := range durations {

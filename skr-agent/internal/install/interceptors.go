@@ -12,11 +12,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// Webhooks, admission policies and aggregated APIs decide about requests for other objects. If such an interceptor is
-// wrong or its server is down, it can block the version that corrects or removes it. Changes to interceptors are
-// therefore applied before the other objects of a version.
+// Webhooks, admission policies and aggregated APIs (interceptors) handle requests for other objects. A broken
+// interceptor can block the version that corrects or removes it, so changes to interceptors are applied first.
 
-// intercepts reports whether objects of a kind decide about requests for other objects.
+// intercepts reports whether a kind is a webhook, an admission policy or an aggregated API.
 func intercepts(gk schema.GroupKind) bool {
 	return gk.Group == guard.AdmissionGroup || gk == schema.GroupKind{
 		Group: "apiregistration.k8s.io", Kind: "APIService",
@@ -24,7 +23,7 @@ func intercepts(gk schema.GroupKind) bool {
 }
 
 // pruneInterceptors deletes interceptors that are not in the new version, before the version is applied. It ignores
-// missing permissions, because prune reports them later.
+// missing permissions, which prune reports later.
 func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p plan) error {
 	dropped := slices.DeleteFunc(slices.Clone(p.prune), func(r v1beta2.Resource) bool {
 		return !intercepts(keyOf(r).GroupKind())
@@ -40,9 +39,8 @@ func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, 
 	return err
 }
 
-// applyInterceptors applies only the existing webhooks, policies and APIServices of a plan. It runs after one of these
-// refused an object or could not be called, because the new version may correct the cause. It returns only temporary
-// errors.
+// applyInterceptors applies only the existing webhooks, policies and APIServices of a plan, because the new version
+// may correct a broken one. It returns only temporary errors.
 func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 	for _, o := range slices.Concat(p.stages[:]...) {
 		if !intercepts(o.GroupVersionKind().GroupKind()) {
@@ -59,8 +57,8 @@ func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 	return nil
 }
 
-// applyInterceptorsFirst deletes or corrects the interceptors of the last applied version after a dry run of the new
-// version was refused. It reports whether the module has interceptors, so that a second dry run can succeed.
+// applyInterceptorsFirst deletes or corrects interceptors after a failed dry run. It returns true if another dry run
+// can succeed.
 func (i *Installer) applyInterceptorsFirst(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan,
 ) (bool, error) {
@@ -78,9 +76,8 @@ func (i *Installer) applyInterceptorsFirst(
 	return true, i.actor(m).applyInterceptors(ctx, p)
 }
 
-// leaveUnread removes unreadable custom resources from a plan, so that the other objects are applied. One of the other
-// objects may be the operator with the conversion webhook of these custom resources. The custom resources stay in the
-// plan's inventory.
+// leaveUnread removes unreadable custom resources from a plan, because another object of the plan may be the operator
+// with their conversion webhook. They stay in the inventory.
 func (p *plan) leaveUnread() {
 	if len(p.unread) == 0 {
 		return
@@ -95,7 +92,7 @@ func (p *plan) leaveUnread() {
 	}
 }
 
-// unreadText returns the names of the custom resources that could not be read, with the API server's errors.
+// unreadText returns the names of unreadable custom resources with the API server's errors.
 func (p *plan) unreadText() string {
 	var texts []string
 	for k, why := range p.unread {

@@ -47,7 +47,6 @@ func (s keys) has(k key) bool {
 	return ok
 }
 
-// overlaps reports whether two sets have a common object.
 func (s keys) overlaps(other keys) bool {
 	for k := range s {
 		if other.has(k) {
@@ -57,7 +56,6 @@ func (s keys) overlaps(other keys) bool {
 	return false
 }
 
-// keepOnly removes the keys that are not in the other set.
 func (s keys) keepOnly(other keys) {
 	maps.DeleteFunc(s, func(k key, _ struct{}) bool { return !other.has(k) })
 }
@@ -70,8 +68,8 @@ func keysOf(resources []v1beta2.Resource) keys {
 	return s
 }
 
-// union returns the resources of both lists, sorted. If both contain an object, the result has the version of the first
-// list.
+// union returns the sorted resources of both lists. If both contain an object, the version in the first list takes
+// precedence.
 func union(a, b []v1beta2.Resource) []v1beta2.Resource {
 	all := slices.Concat(a, without(b, keysOf(a)))
 	slices.SortFunc(all, func(x, y v1beta2.Resource) int {

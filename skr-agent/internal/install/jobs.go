@@ -15,17 +15,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// A Job runs once per version. Kubernetes deletes a completed Job after its TTL. If the agent created the Job again, it
-// would repeat, for example, a migration. The metadata of a deleted Job shows whether the Job had completed. The agent
-// records this in the Manifest's annotation completed-jobs.
+// A Job runs once per version. Kubernetes deletes a completed Job after its TTL. If the agent created it again, a
+// migration could run twice. The Manifest's annotation completed-jobs therefore records completed Jobs that were
+// deleted.
 
 var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 
-// maxCompletedJobs limits the Jobs in the annotation completed-jobs.
 const maxCompletedJobs = 200
 
-// jobVersion returns the digest of the version whose Jobs run: the version whose apply has started, or otherwise the
-// last applied version.
+// jobVersion returns the digest of the version whose Jobs run: the version that is being applied, or the last applied
+// version.
 func jobVersion(m *v1beta2.Manifest) string {
 	switch applied := m.Applied(); {
 	case applied == nil:
@@ -37,7 +36,7 @@ func jobVersion(m *v1beta2.Manifest) string {
 	}
 }
 
-// completedJobs returns the Jobs of the Manifest's version that are recorded as completed and then deleted.
+// completedJobs returns the recorded Jobs of the Manifest's version that completed and were deleted.
 func completedJobs(m *v1beta2.Manifest) keys {
 	noted := strings.Fields(m.Annotations[v1beta2.AnnotationCompletedJobs])
 	completed := keys{}
@@ -51,7 +50,7 @@ func completedJobs(m *v1beta2.Manifest) keys {
 	return completed
 }
 
-// addCompletedJobs records Jobs of a Manifest's version that completed and were deleted.
+// addCompletedJobs records Jobs that completed and were deleted.
 func (i *Installer) addCompletedJobs(ctx context.Context, m *v1beta2.Manifest, jobs keys) error {
 	completed := completedJobs(m)
 	before := len(completed)
@@ -77,7 +76,7 @@ func (i *Installer) addCompletedJobs(ctx context.Context, m *v1beta2.Manifest, j
 	return nil
 }
 
-// recordCompleted records the Jobs that completed and were then deleted according to their watch.
+// recordCompleted records the Jobs that completed and were deleted according to their watch.
 func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) error {
 	name := client.ObjectKeyFromObject(m)
 	jobs := i.watches.takeCompleted(name)
@@ -90,9 +89,8 @@ func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) er
 	return err
 }
 
-// withoutCompleted returns a stage without the Jobs that completed for this version. It also omits a missing Job with a
-// TTL if its version was already applied: the agent may have been down when Kubernetes deleted the completed Job. seen
-// contains the objects for which watches reported changes. A Job in seen was deleted before it completed.
+// withoutCompleted returns a stage without the Jobs that completed for this version. A missing Job with a TTL is
+// treated as completed if the version was already applied. seen contains Jobs that were deleted before completion.
 func (i *Installer) withoutCompleted(
 	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen keys,
 ) ([]*unstructured.Unstructured, error) {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// fewToList is the minimum number of objects of one kind and namespace for which the agent sends one list request
-	// instead of reading each object.
+	// fewToList is the minimum number of objects of one kind and namespace for a list request instead of single
+	// reads.
 	fewToList = 2
-	// maxListed limits the objects of a list. If there are more, the agent reads the objects one by one.
+	// maxListed limits the objects of a list. The agent reads more objects one by one.
 	maxListed = 100
 )
 
@@ -27,12 +27,12 @@ type listing struct {
 	namespace string
 }
 
-// listed contains the metadata of all objects of each listed kind and namespace.
+// listed contains the metadata of listed objects.
 type listed map[listing]map[key]*metav1.PartialObjectMetadata
 
 var errNotListed = errors.New("kind was not listed")
 
-// object returns an object, nil if it does not exist. It returns errNotListed if its kind was not listed.
+// object returns an object, or nil if it does not exist. It returns errNotListed if its kind was not listed.
 func (l listed) object(k key) (*metav1.PartialObjectMetadata, error) {
 	all, ok := l[listing{k.GroupKind(), k.Namespace}]
 	if !ok {
@@ -41,8 +41,8 @@ func (l listed) object(k key) (*metav1.PartialObjectMetadata, error) {
 	return all[k], nil
 }
 
-// list sends one list request for each kind and namespace of the given objects. It skips a kind and namespace with
-// fewer than fewToList given objects or more than maxListed live objects, and kinds that cannot be listed.
+// list lists the metadata of the given objects, with one request for each kind and namespace. It omits small groups,
+// lists with more than maxListed objects, and kinds that cannot be listed.
 func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) (listed, error) {
 	counts := map[listing]int{}
 	versions := map[listing]schema.GroupVersion{}
@@ -78,9 +78,8 @@ func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) 
 	return found, nil
 }
 
-// isUndefined reports whether the CRD of an object is part of the plan and does not exist yet, and the API server does
-// not serve the object's kind. It records such an object as absent. A CRD in the plan is not sufficient, because a
-// module's CRD can name a kind that the API server already serves.
+// isUndefined reports whether an object cannot exist, because its CRD is part of the plan and the API server does not
+// serve the kind yet. It records such an object as absent.
 func (p *plan) isUndefined(o *unstructured.Unstructured) bool {
 	gvk := o.GroupVersionKind()
 	if !p.unserved[gvk.GroupKind()] {

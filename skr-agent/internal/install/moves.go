@@ -13,16 +13,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// An object moves from one module to another if the new version of the first module does not contain it and the new
-// version of the second module does. The second module takes the object over by writing its own mark. Until then, the
-// first module keeps the object. The object is not deleted, regardless of the order in which the two Manifests are
-// reconciled.
+// An object moves between modules if the new version of the first module omits it and the new version of the second
+// module contains it. The first module keeps the object until the second module has taken it over by writing its own
+// mark. The object is never deleted.
 
 // handOverInterval is the interval between two checks of objects that wait for a takeover by another module.
 const handOverInterval = time.Second
 
-// wanted returns the objects in the content of the version that a Manifest requests, even if they are not installed. It
-// returns false if the content cannot be rendered, or if the agent refuses to install it.
+// wanted returns the objects in the content of the requested version. It returns false if the content cannot be
+// rendered or installed.
 func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (keys, bool, error) {
 	content, problem, err := i.rendered(ctx, m)
 	if err != nil || problem != nil {
@@ -41,14 +40,13 @@ func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (keys, bool
 	return keysOf(p.inventory), true, nil
 }
 
-// isActive reports whether the agent installs a Manifest's content.
 func isActive(m *v1beta2.Manifest) bool {
 	return m.DeletionTimestamp.IsZero() && m.Annotations[v1beta2.AnnotationUnmanaged] != v1beta2.True &&
 		m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True
 }
 
-// newOwners returns, for each dropped object, the module that requests the object. Objects that no module requests are
-// omitted. A module whose content the agent refuses gets no objects, so it cannot delay the removal of another module.
+// newOwners returns the module that requests each dropped object. It omits objects without a new module. A refused
+// module gets no objects, so it cannot delay the removal of another module.
 func (i *Installer) newOwners(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (map[key]string, error) {
@@ -76,8 +74,8 @@ func (i *Installer) newOwners(
 		}
 		for _, r := range dropped {
 			k := keyOf(r)
-			// A webhook or policy has no data. A module that is not installed yet creates it again, and must not keep
-			// an outdated one in force until then.
+			// A webhook or policy contains no data. A module that is not installed yet creates it again, and must not
+			// keep an outdated one in force.
 			if wants.has(k) && (complete || !intercepts(k.GroupKind())) {
 				takers[k] = other.Module()
 			}
@@ -86,8 +84,8 @@ func (i *Installer) newOwners(
 	return takers, nil
 }
 
-// releases returns a function that reports whether another Manifest gives up an object in its inventory, because its
-// content no longer contains the object or the Manifest is being removed.
+// releases returns a function that reports whether another Manifest releases an object in its inventory, because its
+// content omits the object or the Manifest is being removed.
 func (i *Installer) releases(ctx context.Context) func(other *v1beta2.Manifest, k key) (bool, error) {
 	rendered := map[string]keys{}
 	return func(other *v1beta2.Manifest, k key) (bool, error) {
@@ -110,7 +108,7 @@ func (i *Installer) releases(ctx context.Context) func(other *v1beta2.Manifest, 
 	}
 }
 
-// others returns all Manifests except the given one. They belong to the cache and must not be modified.
+// others returns all other Manifests from the cache. Callers must not modify them.
 func (i *Installer) others(ctx context.Context, m *v1beta2.Manifest) ([]*v1beta2.Manifest, error) {
 	var all v1beta2.ManifestList
 	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -127,14 +125,12 @@ func (i *Installer) others(ctx context.Context, m *v1beta2.Manifest) ([]*v1beta2
 
 func (i *Installer) isIncomplete() bool { return i.Incomplete != nil && i.Incomplete() }
 
-// among returns the resources whose keys are in wanted.
 func among(resources []v1beta2.Resource, wanted keys) []v1beta2.Resource {
 	return slices.DeleteFunc(slices.Clone(resources), func(r v1beta2.Resource) bool { return !wanted.has(keyOf(r)) })
 }
 
-// handOver returns the dropped objects of a Manifest that can be deleted, and a reason to wait if other modules must
-// take over some of them. While the agent is writing the Manifests of a bundle, it returns no objects, because a
-// Manifest that does not exist yet could take them over.
+// handOver returns the dropped objects that can be deleted, and a reason to wait if other modules must take over some
+// of them. While the agent is writing the Manifests of a bundle, no object can be deleted.
 func (i *Installer) handOver(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (mine []v1beta2.Resource, waiting string, err error) {
@@ -163,7 +159,7 @@ func (i *Installer) handOver(
 			return nil, "", fmt.Errorf("%s: %w", keyOf(r), err)
 		}
 		if live == nil || !deletes(live) {
-			mine = append(mine, r) // deleteObjects skips it, because it does not have this Manifest's mark
+			mine = append(mine, r) // deleteObjects skips it without this Manifest's mark
 			continue
 		}
 		moving = append(moving, fmt.Sprintf("%s by module %s", keyOf(r), module))
@@ -174,14 +170,14 @@ func (i *Installer) handOver(
 	return mine, waiting, nil
 }
 
-// takesOver reports whether a plan takes over an object from the Manifest in the object's mark.
+// takesOver reports whether a plan takes over an object from another Manifest. mark is the object's current mark.
 func (p *plan) takesOver(k key, mark string, by guard.Owner) bool {
 	from := p.takes[k]
 	return from != "" && from == mark && from != by.Mark
 }
 
-// isAbandoned reports whether an object has the mark of another Manifest that no longer contains it and did not delete
-// it, for example because of the annotation helm.sh/resource-policy: keep.
+// isAbandoned reports whether an object has the mark of another Manifest that omits and did not delete it, for
+// example because of the annotation helm.sh/resource-policy: keep.
 func isAbandoned(k key, live *metav1.PartialObjectMetadata, others []*v1beta2.Manifest) bool {
 	for _, other := range others {
 		if live.Annotations[v1beta2.AnnotationOwnedBy] != other.Namespace+"/"+other.Name {

@@ -14,13 +14,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// namespaceOwner is the field manager of the labels of the agent's namespace. It differs from the field manager that
-// creates the namespace without labels when the agent starts.
+// namespaceOwner is the field manager of the labels of the agent's namespace.
 const namespaceOwner = "kyma-pull-namespace"
 
-// LabelNamespace sets labels on the agent's namespace, and removes earlier ones that are no longer wanted. It does not
-// change a label if the change would expose the agent's requests to an installed webhook or policy. The error then
-// wraps guard.ErrExposed and contains the label. It does not write if the labels match.
+// LabelNamespace sets the labels of the agent's namespace and removes earlier ones. It does not change a label if an
+// installed webhook or policy could then intercept the agent's requests. The error then wraps guard.ErrExposed.
 func LabelNamespace(ctx context.Context, cluster client.Client, home string, want map[string]string) error {
 	live, err := liveNamespace(ctx, cluster, home)
 	if err != nil || live == nil {
@@ -47,8 +45,8 @@ func LabelNamespace(ctx context.Context, cluster client.Client, home string, wan
 	return refused
 }
 
-// liveNamespace returns the agent's namespace, nil if it does not exist. It lists with a field selector, because the
-// agent may list namespaces but not get them.
+// liveNamespace returns the agent's namespace, or nil if it does not exist. The agent may list namespaces but not get
+// them.
 func liveNamespace(ctx context.Context, cluster client.Client, home string) (*metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))

@@ -17,9 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// observe reads the objects that determine the status of a Manifest: the objects in the inventory that have a status,
-// the module's manager and the default CR. watched is true if watches report changes of all of them. It does not read
-// an object whose resource version has not changed since the object was ready or cached.
+// observe reads the objects that determine the status of a Manifest. watched means that watches report changes of all
+// these objects. Objects that are unchanged since they were ready or cached are not read.
 func (i *Installer) observe(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource,
 ) (seen []observation, watched bool, err error) {
@@ -41,7 +40,7 @@ func (i *Installer) observe(
 		case isDefaultCR(o.key):
 			o.checks = stateChecks(m)
 			if o.object != nil && o.object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).Mark {
-				watched = false // another client created the default CR without the label that the watches select
+				watched = false // the default CR lacks the label that the watches select
 			}
 		case o.knownReady:
 			ready[o.key] = before.ready[o.key]
@@ -59,8 +58,8 @@ func (i *Installer) observe(
 	return seen, watched, nil
 }
 
-// statusObjects returns the objects that determine the status of a Manifest, including the default CR, and whether
-// watches report changes of all of them.
+// statusObjects returns the objects that determine the status of a Manifest. watched means that watches report
+// changes of all these objects.
 func (i *Installer) statusObjects(
 	m *v1beta2.Manifest, inventory []v1beta2.Resource,
 ) (wanted []v1beta2.Resource, watched bool) {
@@ -89,14 +88,13 @@ func (i *Installer) statusObjects(
 	return wanted, watched
 }
 
-// maxCachedObjects limits the cached objects of one Manifest.
 const maxCachedObjects = 20
 
-// readsAtOnce is the number of objects of one Manifest that are read concurrently.
+// readsAtOnce limits concurrent reads for one Manifest.
 const readsAtOnce = 4
 
-// readAll returns observations of the wanted objects, in the same order. It does not read objects that were ready or
-// are cached, and have not changed since then.
+// readAll returns observations of the wanted objects in the same order. It does not read unchanged objects that were
+// ready or are cached.
 func (i *Installer) readAll(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, wanted []v1beta2.Resource,
 	known func(v1beta2.Resource) bool,
@@ -118,9 +116,9 @@ func (i *Installer) readAll(
 	return seen, group.Wait()
 }
 
-// cachedObject returns an object that need not be read: the response of an apply in this pass, or a cached object whose
-// resource version its watch still shows. PersistentVolumeClaims are always read, because their state also depends on
-// the storage class.
+// cachedObject returns an object that need not be read: the response of an apply, or a cached object that is
+// unchanged according to its watch. PersistentVolumeClaims are always read, because their state also depends on the
+// storage class.
 func (i *Installer) cachedObject(before *memo, r v1beta2.Resource) *unstructured.Unstructured {
 	k := keyOf(r)
 	if k.GroupKind() == (schema.GroupKind{Kind: "PersistentVolumeClaim"}) {
@@ -135,8 +133,8 @@ func (i *Installer) cachedObject(before *memo, r v1beta2.Resource) *unstructured
 	return nil
 }
 
-// readInto reads an object into an observation. If the API server cannot read or convert the object, the observation
-// contains the error, so that the other objects are still observed.
+// readInto reads an object into an observation. An object that the API server cannot read or convert is marked as
+// unreadable.
 func (a *actor) readInto(ctx context.Context, r v1beta2.Resource, seen *observation) (err error) {
 	seen.object, err = a.get(ctx, r)
 	if apierrors.IsInternalError(err) {
@@ -151,8 +149,8 @@ func (a *actor) readInto(ctx context.Context, r v1beta2.Resource, seen *observat
 	return err
 }
 
-// bindsLate reports whether a storage class binds volumes only when a Pod uses them. It returns false if the class does
-// not exist or the account is not allowed to read it.
+// bindsLate reports whether a storage class binds volumes only when a Pod uses them. It returns false if the class is
+// missing or unreadable.
 func (a *actor) bindsLate(ctx context.Context, class string) (bool, error) {
 	if class == "" {
 		return false, nil
@@ -177,8 +175,7 @@ func ignoreForbidden(err error) error {
 	return err
 }
 
-// stateChecks returns the custom state checks of a module's default CR. It ignores an annotation that cannot be parsed,
-// because the API server validated the ModuleTemplate.
+// stateChecks returns the custom state checks of a module's default CR.
 func stateChecks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
 	var checks []v1beta2.CustomStateCheck
 	if err := json.Unmarshal([]byte(m.Annotations[v1beta2.AnnotationCustomStateCheck]), &checks); err != nil {
@@ -187,8 +184,7 @@ func stateChecks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
 	return checks
 }
 
-// defaultCR returns a Manifest's default CR if the agent creates and deletes it. It returns false for a protected
-// object.
+// defaultCR returns the default CR that the agent creates and deletes. It returns false if the Manifest has none.
 func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	if m.Spec.Resource == nil || m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore {
 		return v1beta2.Resource{}, false
@@ -200,9 +196,8 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	return r, guard.Protected(keyOf(r), i.Namespace) == ""
 }
 
-// createDefaultCR creates the default CR if it does not exist. It does not change the content of an existing default
-// CR, because users may have edited it. If lifecycle-manager created the CR, it adds the module's mark, so that the CR
-// is watched and deleted with the module.
+// createDefaultCR creates the default CR if it does not exist. It does not change an existing CR, because users may
+// have edited it. A CR of lifecycle-manager only gets the module's mark.
 func (i *Installer) createDefaultCR(
 	ctx context.Context, a *actor, by guard.Owner, known *memo, p plan,
 ) (created bool, wait string, err error) {

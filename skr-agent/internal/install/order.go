@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// firstKinds are applied before all other kinds of a stage, in this order. lastKinds are applied after all other kinds.
+// The apply order of kinds within a stage: firstKinds, then all other kinds, then lastKinds.
 //
 // Source: fluxcd/pkg/ssa, ReconcileOrder.
 var (
@@ -29,7 +29,6 @@ func rank(kind string) int {
 	return slices.Index(lastKinds, kind) + 1
 }
 
-// sortForApply sorts the objects of a stage in apply order.
 func sortForApply(stage []*unstructured.Unstructured) {
 	slices.SortStableFunc(stage, func(a, b *unstructured.Unstructured) int {
 		first, second := guard.KeyOf(a), guard.KeyOf(b)

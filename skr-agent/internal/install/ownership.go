@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// foreignSearch collects the existing objects of a plan that do not belong to the module.
+// foreignSearch finds existing objects of a plan that do not belong to the module.
 type foreignSearch struct {
 	actor *actor
 
@@ -25,8 +25,8 @@ type foreignSearch struct {
 	strange []string
 }
 
-// examine reads the live version of a planned object, and records the object if it is missing, is unreadable, or does
-// not belong to the module. accepted reports whether a live object belongs to the module.
+// examine reads the live version of a planned object. It records a missing, unreadable or foreign object. accepted
+// reports whether a live object belongs to the module.
 func (s *foreignSearch) examine(
 	ctx context.Context, o *unstructured.Unstructured, found listed, accepted func(*metav1.PartialObjectMetadata) bool,
 ) error {
@@ -50,10 +50,9 @@ func (s *foreignSearch) examine(
 	return nil
 }
 
-// foreignObjects runs before the apply and returns a problem if existing objects of a plan do not belong to the module.
-// Objects in the inventory of a completely installed module always belong to it, even if another client replaced them,
-// because a replacement is drift. Custom resources that the API server cannot read are recorded in the plan and applied
-// later.
+// foreignObjects returns a problem if existing objects of a plan do not belong to the module. Objects in the
+// inventory of an installed module belong to it, even if another client replaced them. Unreadable custom resources
+// are recorded in the plan.
 func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	by, before, whole := i.owner(m), keysOf(m.Status.Synced), installed(m)
 	others, err := i.others(ctx, m)
@@ -72,7 +71,7 @@ func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *
 		}
 	}
 	acceptedCR := func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.IsOtherManifests(live) }
-	// CRDs are examined first, because objects of a kind without a CRD do not exist.
+	// Examine CRDs first, because objects of a kind without a CRD do not exist.
 	rest := append(slices.Concat(p.stages[1:]...), p.defaultCR)
 	for _, part := range [2][]*unstructured.Unstructured{slices.Clone(p.stages[0]), rest} {
 		part = slices.DeleteFunc(part, func(o *unstructured.Unstructured) bool {

@@ -76,8 +76,8 @@ func TestModuleDoesNotTakeOverForeignObjects(t *testing.T) {
 	require.Equal(t, "kyma-system/keda", theirs.Annotations[v1beta2.AnnotationOwnedBy])
 }
 
-// TestCRDInContentDoesNotHideForeignObjects installs CRDs that claim kinds of existing objects. The agent would take
-// such objects over if it assumed that they do not exist before the CRD.
+// A module contains CRDs for kinds that the API server already serves. The agent must not assume that objects of
+// these kinds do not exist.
 func TestCRDInContentDoesNotHideForeignObjects(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

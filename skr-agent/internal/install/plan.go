@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// errUnknownKind is returned by a scopes function for a kind that the API server does not serve.
+// errUnknownKind means that the API server does not serve a kind.
 var errUnknownKind = errors.New("the API server does not serve this kind")
 
 // scopes reports whether a kind is namespaced.
@@ -24,38 +24,34 @@ type scopes func(schema.GroupVersionKind) (namespaced bool, err error)
 
 // plan contains the objects to apply and to delete for a Manifest.
 type plan struct {
-	// shared are namespaces that also exist without the module. They get the module's labels and are never in its
+	// shared contains namespaces that the module does not own. They get the module's labels and are never in its
 	// inventory.
 	shared []*unstructured.Unstructured
-	// stages are applied in order. The stages are CRDs, namespaces and cluster roles; classes; other built-in kinds;
-	// and custom resources, whose webhooks can be part of an earlier stage.
+	// stages are applied in order: CRDs, namespaces and cluster roles; classes; other built-in kinds; custom
+	// resources, whose webhooks can be part of an earlier stage.
 	stages [4][]*unstructured.Unstructured
-	// unserved are the kinds of CRDs in the content that the API server does not serve yet.
+	// unserved contains kinds of CRDs in the content that the API server does not serve yet.
 	unserved map[schema.GroupKind]bool
-	// inventory contains all objects of the stages. prune contains the objects of the previous inventory that are not
-	// in the plan, in the order of deletion.
+	// inventory contains all objects of the stages. prune contains the objects to delete, in the order of deletion.
 	inventory []v1beta2.Resource
 	prune     []v1beta2.Resource
-	// recreate are objects to delete before the apply, because their immutable fields change.
+	// recreate contains objects to delete before the apply, because their immutable fields change.
 	recreate []v1beta2.Resource
-	// defaultCR is created if it does not exist, and is not changed afterwards. It is nil if the module has no default
-	// CR.
+	// defaultCR is created once and not changed afterwards. Nil if the module has no default CR.
 	defaultCR *unstructured.Unstructured
-	// resources and images are the findings for the Manifest's conditions about its content.
+	// resources and images are findings about the content for the Manifest's conditions.
 	resources, images finding
-	// takes contains the objects that other Manifests own but no longer request, with the mark of the other Manifest.
+	// takes contains the objects that other Manifests release, with the mark of the other Manifest.
 	takes map[key]string
-	// unknown are objects whose kind the API server does not serve. They are not applied and not pruned.
+	// unknown contains objects whose kind the API server does not serve. They are neither applied nor pruned.
 	unknown []string
-	// unread contains the custom resources that the API server could not read, with the error. They are applied later.
+	// unread contains custom resources that the API server could not read, with the error. They are applied later.
 	unread map[key]string
-	// unlabeled is the key of the agent's namespace if neither the plan nor the cluster has labels of the module on it.
-	// The namespace is then not applied.
+	// unlabeled is the agent's namespace if the module sets no labels on it. The namespace is then not applied.
 	unlabeled key
-	// absent are objects that did not exist when the plan was checked. They are not read again before they are created.
+	// absent contains objects that did not exist when the plan was checked.
 	absent keys
-	// refused is the problem of the objects that the API server refuses during a first installation, which applies the
-	// other objects.
+	// refused is the problem of the objects that the API server refuses during a first installation.
 	refused *finding
 }
 
@@ -70,7 +66,7 @@ func (p *plan) work() guard.Work {
 	return work
 }
 
-// keepOnly reduces the plan to the changed objects and the default CR, which is only created if it does not exist.
+// keepOnly reduces the plan to the changed objects and the default CR.
 func (p *plan) keepOnly(changed keys) {
 	p.shared, p.prune = nil, nil
 	for i, stage := range p.stages {
@@ -97,8 +93,8 @@ func resourcesOf(objects []*unstructured.Unstructured) []v1beta2.Resource {
 	return resources
 }
 
-// makePlan returns the objects to apply and the objects to prune, in order. It modifies the given objects: it sets the
-// namespace and the owner's marks, and removes fields that server-side apply refuses.
+// makePlan returns the objects to apply and to prune, in order. It modifies the given objects: it sets namespaces and
+// owner marks, and removes fields that server-side apply refuses.
 func makePlan(
 	rendered []*unstructured.Unstructured, defaultCR *unstructured.Unstructured, before []v1beta2.Resource,
 	by guard.Owner, served scopes,
@@ -150,7 +146,7 @@ func makePlan(
 			return plan{},
 				fmt.Errorf("default CR %s (%s): %w", guard.KeyOf(p.defaultCR), p.defaultCR.GetAPIVersion(), err)
 		case seen.has(guard.KeyOf(p.defaultCR)):
-			p.defaultCR = nil // the content also contains the default CR, which is applied with the content
+			p.defaultCR = nil // the default CR is part of the content
 		default:
 			mark(p.defaultCR, by)
 		}
@@ -192,11 +188,9 @@ func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owne
 	stay[k] = struct{}{}
 }
 
-// withDefinitions returns scopes that include the kinds of the CRDs in the content. If the API server already serves a
-// kind, the served scope takes precedence over the CRD, because a module's CRD can name any kind, and the guard
-// identifies objects by their scope.
-//
-// unserved contains the defined kinds for which the returned scopes found no served version.
+// withDefinitions returns scopes that include the kinds of CRDs in the content. For a kind that the API server
+// serves, the served scope takes precedence, because a module's CRD can name any kind. unserved contains the kinds
+// without a served version.
 func withDefinitions(
 	served scopes, rendered []*unstructured.Unstructured,
 ) (withContent scopes, unserved map[schema.GroupKind]bool) {
@@ -223,10 +217,10 @@ func withDefinitions(
 			return served(gvk)
 		}
 		kind := gvk.GroupKind()
-		if unserved[kind] { // skip the lookup, because each lookup of an unknown kind sends discovery requests
+		if unserved[kind] { // each lookup of an unknown kind sends discovery requests
 			return namespaced, nil
 		}
-		// The lookup of the version is up to date. The lookup of any version uses versions that discovery read before.
+		// The lookup of a version is up to date. The lookup of any version uses a cache.
 		live, err := served(gvk)
 		if errors.Is(err, errUnknownKind) {
 			live, err = served(kind.WithVersion(""))
@@ -248,7 +242,7 @@ func place(o *unstructured.Unstructured, namespaced bool, fallback string) {
 	}
 }
 
-// mark sets the owner in the labels and annotations of an object.
+// mark sets the owner's labels and annotations on an object.
 func mark(o *unstructured.Unstructured, by guard.Owner) {
 	utils.SetCommonMetadata([]*unstructured.Unstructured{o}, map[string]string{
 		v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
@@ -270,10 +264,9 @@ func stageOf(o *unstructured.Unstructured) int {
 	return 2
 }
 
-// claimedByOther returns a conflict if another Manifest owns an object of the plan. Two owners would overwrite each
-// other, so only one of them installs the object: the Manifest that already has it in the inventory, or the older one
-// if both have it. takes contains the objects that the other Manifest gives up, with its mark. The default CR of
-// another Manifest is also a conflict, unless the object is already in this Manifest's inventory.
+// claimedByOther returns a conflict if another Manifest owns an object of the plan. The object belongs to the
+// Manifest with the object in its inventory, or to the older Manifest if both have it. takes contains the objects
+// that the other Manifest releases, with its mark.
 func claimedByOther(
 	m *v1beta2.Manifest, p plan, others []*v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool),
 	givesUp func(*v1beta2.Manifest, key) (bool, error),
@@ -321,9 +314,9 @@ func older(a, b *v1beta2.Manifest) bool {
 	return a.Name < b.Name
 }
 
-// removalStages returns the objects in the order of removal. A stage must be deleted before the next stage starts. The
-// stages are webhooks, whose server is removed later; custom resources, whose finalizers need the operator; workloads
-// and other objects; CRDs; RBAC; namespaces.
+// removalStages returns the objects in the order of removal. Each stage must be deleted before the next one:
+// webhooks; custom resources, whose finalizers need the operator; workloads and other objects; CRDs; RBAC;
+// namespaces.
 func removalStages(inventory []v1beta2.Resource) [][]v1beta2.Resource {
 	stages := make([][]v1beta2.Resource, 6)
 	for _, r := range inventory {

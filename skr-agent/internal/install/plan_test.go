@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// builtIn is the scopes function of a cluster without CRDs.
+// builtIn returns the scopes of a cluster without CRDs.
 func builtIn(gvk schema.GroupVersionKind) (bool, error) {
 	switch gvk.Kind {
 	case "Namespace", "ClusterRole", "CustomResourceDefinition", "PriorityClass":

@@ -15,15 +15,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// maxPlannedBytes limits the cached plans of all Manifests. 2,000 objects of a typical module need about 100 KiB.
+// maxPlannedBytes limits the cached plans of all Manifests. 2,000 typical objects need about 100 KiB.
 const maxPlannedBytes = 4 << 20
 
-// plannedWindow is the window size of the compression. Objects of one module are similar, so a larger window would only
-// need more memory.
+// plannedWindow is the window size of the compression. The objects of a module are similar, so a small window is
+// sufficient.
 const plannedWindow = 128 << 10
 
-// plans is a cache of the objects with which Manifests were last compared, in compressed form. The agent corrects
-// changed objects from this cache, without rendering the whole module again.
+// plans caches the compressed objects with which Manifests were last compared. It allows drift correction without
+// another rendering.
 type plans struct {
 	mu    sync.Mutex // guards the fields below
 	kept  map[types.NamespacedName]packedPlan
@@ -32,20 +32,19 @@ type plans struct {
 
 // packedPlan contains the compressed objects of a plan. Each object has two lines: the key and the JSON.
 type packedPlan struct {
-	// of identifies the inputs of the plan; see planInput.
+	// of identifies the inputs of the plan (see planInput).
 	of                string
 	data              []byte
 	resources, images finding
 }
 
-// planInput identifies the inputs of a plan. It omits the kinds that the API server serves, because a change of these
-// matters only when all objects are compared.
+// planInput returns a string that identifies the inputs of a plan.
 func planInput(m *v1beta2.Manifest, by guard.Owner) string {
 	return fmt.Sprintf("%s %d %t %q %q %q", m.UID, m.Generation, m.DeletionTimestamp.IsZero(),
 		m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues], by)
 }
 
-// keep adds a plan to the cache if the limit allows it.
+// keep adds a plan to the cache, unless the cache is full.
 func (s *plans) keep(name types.NamespacedName, of string, p plan) {
 	data, err := packObjects(p)
 	s.mu.Lock()
@@ -69,7 +68,8 @@ func (s *plans) drop(name types.NamespacedName) {
 	delete(s.kept, name)
 }
 
-// changed returns a plan with the changed objects and the default CR, and false if the plan is not in the cache.
+// changed returns a cached plan with the changed objects and the default CR. It returns false if the plan is not
+// cached.
 func (s *plans) changed(name types.NamespacedName, of string, changed keys) (plan, bool) {
 	s.mu.Lock()
 	packed, ok := s.kept[name]
@@ -86,7 +86,7 @@ func (s *plans) changed(name types.NamespacedName, of string, changed keys) (pla
 	return p, true
 }
 
-// defaultCRLine is the key line of the default CR. Every returned plan contains the default CR.
+// defaultCRLine is the key line of the default CR.
 const defaultCRLine = "default CR"
 
 func packObjects(p plan) ([]byte, error) {
@@ -119,7 +119,7 @@ func packObjects(p plan) ([]byte, error) {
 	return bytes.Clone(packed.Bytes()), err
 }
 
-// line returns the key of an object as one line. The parts are quoted, so they cannot contain a line break.
+// line returns the key of an object as one line. Quotes escape line breaks.
 func line(k key) string { return fmt.Sprintf("%q", []string{k.Group, k.Kind, k.Namespace, k.Name}) }
 
 func unpackObjects(data []byte, changed keys) (plan, error) {

@@ -19,7 +19,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// crowd returns content with the given number of ConfigMaps and Deployments.
 func crowd(configMaps, deployments int, image string) string {
 	var text strings.Builder
 	for i := range configMaps {

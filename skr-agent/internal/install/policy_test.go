@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// as returns a client of a user with exactly these rights in all namespaces.
+// as returns a client of a user with exactly these permissions in all namespaces.
 func (w *world) as(user string, rules ...rbacv1.PolicyRule) client.Client {
 	w.Helper()
 	w.grants("rights-of-"+user[strings.LastIndex(user, ":")+1:], rbacv1.Subject{Kind: rbacv1.UserKind, Name: user},
@@ -34,7 +34,7 @@ func (w *world) as(user string, rules ...rbacv1.PolicyRule) client.Client {
 	return c
 }
 
-// grants grants rights to a subject. If it is called again with the same name, it replaces the rights.
+// grants replaces the permissions of a subject.
 func (w *world) grants(name string, to rbacv1.Subject, rules ...rbacv1.PolicyRule) {
 	w.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
@@ -49,7 +49,7 @@ func (w *world) grants(name string, to rbacv1.Subject, rules ...rbacv1.PolicyRul
 	}))
 }
 
-// defines creates a CRD without a schema, and waits until the API server serves its kind.
+// defines creates a CRD without a schema and waits until the API server serves its kind.
 func (w *world) defines(kind, group string) {
 	w.Helper()
 	plural := strings.ToLower(kind) + "s"
@@ -93,7 +93,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 	state := "apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: kyma-system, labels: {is: " +
 		"state}}\n"
 	require.NoError(t, agent.Create(ctx, w.object(state)))
-	// The API server enforces policies a moment after their creation.
+	// The API server enforces policies with a short delay.
 	w.eventually("the policies are enforced", func() bool {
 		first := tenant.Delete(ctx, w.object(state), client.DryRunAll)
 		second := tenant.Create(ctx,
@@ -102,7 +102,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		return first != nil && second != nil
 	})
 
-	// All writes are dry runs, so that every client finds the same state.
+	// All writes are dry runs, so that every client sees the same state.
 	written := func(c client.Client, yaml string) error {
 		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(w.object(yaml)), client.FieldOwner("test"),
 			client.ForceOwnership, client.DryRunAll)

@@ -17,28 +17,27 @@ import (
 // observation is the observed state of one object that determines a module's status.
 type observation struct {
 	key
-	object *unstructured.Unstructured // nil if it does not exist
-	// checks maps values of the object's fields to states. If it is empty, the object's status determines the state.
+	object *unstructured.Unstructured // nil if the object does not exist
+	// checks maps values of the object's fields to states. If empty, the object's status determines the state.
 	checks []v1beta2.CustomStateCheck
-	// knownReady is true for an object that was ready and has not changed since then. It is not read again.
+	// knownReady means that the object was ready and is unchanged since then.
 	knownReady bool
-	// completed is true for a Job that completed for the module's version and was then deleted, for example after its
-	// TTL.
+	// completed means that the Job completed for the module's version and was then deleted.
 	completed bool
-	// waitsForPod is true for a PersistentVolumeClaim whose storage class binds volumes only when a Pod uses them.
+	// waitsForPod means that the PersistentVolumeClaim is bound only when a Pod uses it.
 	waitsForPod bool
-	// unreadable is the API server's error for an object that cannot be read. It is empty for a readable object.
+	// unreadable is the API server's error for an object that cannot be read.
 	unreadable string
 }
 
-// verdict is the state of a module, derived from all observed objects.
+// verdict is the state of a module, derived from its observed objects.
 type verdict struct {
 	state   v1beta2.State
 	message string
 }
 
-// moduleState returns the state of a module: the most severe state of its objects, in the order Error, Processing,
-// Warning, Ready. The message lists the objects in this state.
+// moduleState returns the most severe state of a module's objects: Error, Processing, Warning or Ready. The message
+// lists the objects in this state.
 func moduleState(seen []observation) verdict {
 	byState := map[v1beta2.State][]string{}
 	for _, s := range seen {
@@ -53,7 +52,7 @@ func moduleState(seen []observation) verdict {
 	return verdict{v1beta2.StateReady, "all objects are ready"}
 }
 
-// pullsNoImage reports whether the kubelet cannot pull an image of an observed Pod.
+// pullsNoImage reports whether an image of an observed Pod cannot be pulled.
 //
 // Source: Kubernetes, pkg/kubelet/images, ErrImagePullBackOff and ErrImagePull.
 func pullsNoImage(seen []observation) bool {
@@ -107,9 +106,8 @@ func objectState(s observation) (v1beta2.State, string) {
 	}
 }
 
-// checkedState returns the state of an object according to the module's custom state checks. A state applies if all
-// checks that map to it succeed. If several states apply, the most severe is returned. If none applies, the state is
-// Processing.
+// checkedState returns the state of an object according to custom state checks. A state applies if all of its checks
+// succeed. The most severe such state is returned, or Processing without one.
 func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateCheck) (v1beta2.State, string) {
 	holds, seen := map[v1beta2.State]bool{}, map[v1beta2.State][]string{}
 	var all []string
@@ -139,7 +137,7 @@ func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateChec
 	return v1beta2.StateProcessing, firstFew(slices.Compact(all))
 }
 
-// kymaState returns status.state of a Kyma module CR. ok is false for an object without such a state.
+// kymaState returns status.state of a module CR. ok is false for an object without such a state.
 func kymaState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
 	if !guard.IsCustom(o.GroupVersionKind().Group) {
 		return "", "", false
@@ -160,8 +158,7 @@ func kymaState(o *unstructured.Unstructured) (state v1beta2.State, message strin
 	return state, cmp.Or(explanation(o), "state is "+text), true
 }
 
-// explanation returns the message of the first condition that is False. Module CRs describe their problems in such a
-// condition.
+// explanation returns the message of the first condition that is False.
 func explanation(o *unstructured.Unstructured) string {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -175,8 +172,8 @@ func explanation(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// hasStatus reports whether the status of a kind's objects determines a module's readiness. Objects of other kinds only
-// need to exist, and watches report their deletion.
+// hasStatus reports whether the status of a kind's objects affects a module's readiness. Other objects only need to
+// exist.
 func hasStatus(r v1beta2.Resource) bool {
 	switch (schema.GroupKind{Group: r.Group, Kind: r.Kind}) {
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"},

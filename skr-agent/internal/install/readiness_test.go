@@ -116,14 +116,14 @@ func TestCustomStateChecksDetermineState(t *testing.T) {
 			o := liveObject(t, "apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: a}\nstatus: "+c.status)
 			got := moduleState([]observation{{key: guard.KeyOf(o), object: o, checks: checks}})
 			require.Equal(t, c.state, got.state, got.message)
-			if c.state != v1beta2.StateReady { // the message of a ready module is fixed
+			if c.state != v1beta2.StateReady { // a ready module has a fixed message
 				require.Contains(t, got.message, c.message)
 			}
 		})
 	}
 }
 
-// liveObject parses an object and keeps the fields that only an API server sets. Render would drop these fields.
+// liveObject parses an object with the fields that only an API server sets.
 func liveObject(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	encoded, err := yaml.YAMLToJSON([]byte(text))

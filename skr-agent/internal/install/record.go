@@ -20,23 +20,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// outcome is the result of one pass over a Manifest.
+// outcome is the result of reconciling a Manifest.
 type outcome struct {
 	state     v1beta2.State
 	inventory []v1beta2.Resource
-	// resources, installation, images, rights and ready become conditions. The condition of a nil finding does not
-	// change.
+	// These findings become conditions. The condition of a nil finding does not change.
 	resources, installation, images, rights *finding
 	ready                                   finding
-	// again is the time until the next reconcile if no event occurs, 0 to wait for an event.
+	// again is the time until the next reconciliation, or 0 to wait for an event.
 	again time.Duration
-	// untouched is true if no object was written, so the last applied version has not changed.
+	// untouched means that no object was written.
 	untouched bool
-	// forbidden is true if the account that installs the module is not allowed to write its objects.
+	// forbidden means that the module's account is not allowed to write its objects.
 	forbidden bool
-	// keepStatus is true if the status must not change.
+	// keepStatus means that the status must not change.
 	keepStatus bool
-	// gone is true if the Manifest's finalizer can be removed.
+	// gone means that the Manifest's finalizer can be removed.
 	gone bool
 }
 
@@ -57,7 +56,7 @@ func clip(message string) string {
 	return bundle.Bounded(message, bundle.MaxNoteBytes)
 }
 
-// statusOf returns the Manifest status after a pass. It keeps previous times if the values have not changed.
+// statusOf returns the Manifest's new status. Unchanged values keep their times.
 func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestStatus {
 	next := *m.Status.DeepCopy()
 	next.State, next.Synced, next.ObservedGeneration = out.state, out.inventory, m.Generation
@@ -92,7 +91,7 @@ func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestS
 	return next
 }
 
-// record writes the outcome of a pass to the status if it changed.
+// record writes the outcome to the status if it changed.
 func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome) (ctrl.Result, error) {
 	if out.gone {
 		return ctrl.Result{}, i.finish(ctx, m)
@@ -114,14 +113,14 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 		}
 		i.events.Eventf(m, nil, kind, out.ready.reason, "Install", "%s", out.ready.message)
 		if out.state == v1beta2.StateReady {
-			debug.FreeOSMemory() // otherwise the Go runtime returns the memory to the node only after minutes
+			debug.FreeOSMemory() // the Go runtime would otherwise keep the memory for minutes
 		}
 	}
 	return ctrl.Result{RequeueAfter: out.again}, nil
 }
 
-// recordRetry writes an error to the status before a retry, because otherwise Ready=True would hide the error.
-// Temporary errors of the API server do not change an existing status of this generation.
+// recordRetry writes an error to the status before a retry, because Ready=True would hide the error. Temporary errors
+// do not change the status of a reconciled generation.
 func (i *Installer) recordRetry(ctx context.Context, m *v1beta2.Manifest, cause error) {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if apierrors.IsConflict(cause) || isTemporary(cause) && (ready == nil || ready.ObservedGeneration == m.Generation) {
@@ -153,7 +152,7 @@ func (i *Installer) writeStatus(ctx context.Context, m *v1beta2.Manifest, out ou
 	return nil
 }
 
-// announce writes the inventory to the status, before any object is applied.
+// announce writes the inventory to the status before any object is applied.
 func (i *Installer) announce(
 	ctx context.Context, m *v1beta2.Manifest, out outcome, inventory []v1beta2.Resource,
 ) (outcome, error) {

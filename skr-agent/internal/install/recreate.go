@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// mayNotDelete returns why an object must not be deleted and created again, with the fix. It is empty if the object may
-// be deleted. It runs before the first deletion, so that no version is applied partially.
+// mayNotDelete returns the reason why an object must not be recreated, with the fix. It returns "" if the object can
+// be recreated.
 func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjectMetadata, k key) string {
 	switch {
 	case live == nil:
@@ -46,14 +46,14 @@ func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjec
 	return ""
 }
 
-// wasRecreated reports whether objects were deleted for the Manifest's version, and the object with this UID is not one
-// of them. This prevents an object from being deleted repeatedly for one version.
+// wasRecreated reports whether the object was already recreated for the Manifest's version. An object must not be
+// deleted repeatedly for one version.
 func wasRecreated(m *v1beta2.Manifest, uid types.UID) bool {
 	noted := strings.Fields(m.Annotations[v1beta2.AnnotationRecreated])
 	return len(noted) > 0 && noted[0] == wantedDigest(m) && !slices.Contains(noted[1:], string(uid))
 }
 
-// recordRecreation records the UIDs of the objects to delete for a version, before they are deleted.
+// recordRecreation records the UIDs of the objects that will be deleted for a version.
 func (i *Installer) recordRecreation(ctx context.Context, m *v1beta2.Manifest, uids []types.UID) error {
 	note := []string{wantedDigest(m)}
 	if noted := strings.Fields(m.Annotations[v1beta2.AnnotationRecreated]); len(noted) > 0 && noted[0] == note[0] {
@@ -76,7 +76,7 @@ func (i *Installer) recordRecreation(ctx context.Context, m *v1beta2.Manifest, u
 	return nil
 }
 
-// wantedDigest returns the digest of the version that a Manifest requests.
+// wantedDigest returns the digest of the requested version.
 func wantedDigest(m *v1beta2.Manifest) string {
 	text, err := json.Marshal(m.RequestedVersion())
 	if err != nil {

@@ -31,7 +31,7 @@ type objectError struct {
 func (e objectError) Error() string { return e.String() + ": " + plain(e.err) }
 func (e objectError) Unwrap() error { return e.err }
 
-// failedKeys returns the keys of all object errors in an error.
+// failedKeys returns the objects of all objectErrors in an error.
 func failedKeys(err error) keys {
 	found := keys{}
 	var walk func(error)
@@ -62,7 +62,7 @@ func separate(err error) []error {
 	return all
 }
 
-// plain returns the API server's message without values in Go's notation.
+// plain returns the API server's message without values in Go syntax.
 func plain(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 ||
@@ -72,7 +72,7 @@ func plain(err error) string {
 	var texts []string
 	for _, cause := range status.Status().Details.Causes {
 		text := cause.Message
-		// "Invalid value: core.PodTemplateSpec{...}: field is immutable" can contain pages of text between the braces.
+		// "Invalid value: core.PodTemplateSpec{...}: field is immutable" can contain pages of text in the braces.
 		if end := strings.LastIndex(text, "}: "); strings.HasPrefix(text, "Invalid value: ") && end > 0 {
 			text = text[end+len("}: "):]
 		}
@@ -87,8 +87,8 @@ func plain(err error) string {
 	return firstFew(texts)
 }
 
-// isMistake reports whether the object causes an error that looks temporary. For example, server-side apply returns an
-// internal error for a value of the wrong type.
+// isMistake reports whether an error looks temporary but is caused by the object. For example, a value of the wrong
+// type causes an internal error.
 func isMistake(err error) bool {
 	return slices.ContainsFunc([]string{
 		"failed to create typed patch object", "field not declared in schema", "cannot convert",
@@ -97,11 +97,12 @@ func isMistake(err error) bool {
 		func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
-// lacksRight reports whether the API server refused a request because the account lacks a permission. Admission
-// policies, webhooks and quotas also return Forbidden.
+// lacksRight reports whether the account lacks a permission. Admission policies, webhooks and quotas also return
+// Forbidden.
 func lacksRight(err error) bool { return apierrors.IsForbidden(err) && !agentobjects.IsDenied(err) }
 
-// isTransient reports whether the API server, a webhook or an aggregated API is currently unavailable or overloaded.
+// isTransient reports whether the API server, a webhook or an aggregated API is temporarily unavailable or
+// overloaded.
 func isTransient(err error) bool {
 	return !isMistake(err) &&
 		(apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
@@ -112,26 +113,25 @@ func isTransient(err error) bool {
 type refusal struct {
 	object *unstructured.Unstructured
 	err    error
-	// immutable is true if the API server would accept the object if it did not exist.
+	// immutable means that only immutable fields of the existing object cause the refusal.
 	immutable bool
-	// stays is the reason why the agent does not delete the object, with the fix. It is empty if the object may be
-	// deleted.
+	// stays is the reason why the agent does not delete the object, with the fix. Empty if the object can be deleted.
 	stays string
 }
 
 // trial is the result of a dry run.
 type trial struct {
-	// recreate contains the objects to delete first. problem is the refusal, nil if the dry run succeeded.
+	// recreate contains the objects to delete first. problem is nil if the dry run succeeded.
 	recreate []v1beta2.Resource
 	problem  *finding
-	// denied is true if an admission webhook, policy or quota refused an object.
+	// denied means that a webhook, policy or quota refused an object.
 	denied bool
-	// immutable are the objects that the API server would accept if they did not exist.
+	// immutable contains the objects that the API server refuses only because of immutable fields.
 	immutable keys
 }
 
-// dryRunWithFix dry-runs a version. If a webhook or policy refuses it, dryRunWithFix first applies the version's
-// changes to webhooks and policies and then repeats the dry run.
+// dryRunWithFix dry-runs a version. If a webhook or policy refuses the version, it first applies the version's
+// webhooks and policies and repeats the dry run.
 func (i *Installer) dryRunWithFix(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (trial, error) {
 	tried, err := i.dryRun(ctx, m, known, p)
 	if err != nil || !tried.denied || m.Applied() == nil {
@@ -143,8 +143,7 @@ func (i *Installer) dryRunWithFix(ctx context.Context, m *v1beta2.Manifest, know
 	return i.dryRun(ctx, m, known, p)
 }
 
-// dryRun sends the objects of an upgrade to the API server as a dry run, before any object is written. A refused
-// upgrade therefore makes no changes.
+// dryRun dry-runs the objects of an upgrade, so that a refused upgrade makes no changes.
 func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (trial, error) {
 	condition := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	failed := condition != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable},
@@ -173,7 +172,7 @@ func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo
 	return tried, nil
 }
 
-// recreate deletes the objects to create again. It returns a reason to wait while they still exist.
+// recreate deletes the objects to recreate. It returns a reason to wait while they still exist.
 func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (string, error) {
 	if len(p.recreate) == 0 {
 		return "", nil
@@ -206,14 +205,12 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 	return "waiting for deletion before recreating: " + firstFew(left.texts), nil
 }
 
-// refuse records that the API server refuses the content of a Manifest, so that the dry run is not repeated for every
-// event.
+// refuse records a refused version, so that the dry run is not repeated for every event.
 func (k *memo) refuse(m *v1beta2.Manifest, out outcome, now time.Time, immutable keys) {
 	k.refused, k.refusedAs, k.retry, k.immutable = &out, asked(m), now.Add(out.again), immutable
 }
 
-// tryAgainAfter drops a refusal if an object that caused it has changed. For example, an admin may have deleted an
-// object with immutable fields.
+// tryAgainAfter drops a recorded refusal if one of its objects changed.
 func (k *memo) tryAgainAfter(changed keys) {
 	for o := range changed {
 		if k.immutable.has(o) {
@@ -222,8 +219,8 @@ func (k *memo) tryAgainAfter(changed keys) {
 	}
 }
 
-// stillRefused returns the recorded outcome of a refused version until the time of the next attempt. It returns nil if
-// no refusal is recorded.
+// stillRefused returns the recorded outcome of a refused version until the next attempt is due. It returns nil
+// without a refusal.
 func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
 	if k.refused == nil || k.refusedAs != asked(m) || !now.Before(k.retry) {
 		k.refused = nil
@@ -236,9 +233,9 @@ func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
 
 func asked(m *v1beta2.Manifest) string { return fmt.Sprint(m.Generation, m.Labels, m.Annotations) }
 
-// refusals dry-runs the objects of a plan and returns the refused ones. It ignores objects that depend on other objects
-// of the plan, and temporary errors: these objects are checked when they are applied. Settled objects are not sent.
-// Objects that the dry run does not change become settled and are not applied afterwards.
+// refusals dry-runs the objects of a plan and returns the refused ones. It ignores temporary errors and objects that
+// depend on other objects of the plan. Objects that the dry run does not change become settled and are not applied
+// afterwards.
 func (i *Installer) refusals(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) ([]refusal, error) {
 	a, defined := i.actor(m), definedGroups(p)
 	var refused []refusal
@@ -270,7 +267,6 @@ func (i *Installer) refusals(ctx context.Context, m *v1beta2.Manifest, known *me
 	return refused, nil
 }
 
-// definedGroups returns the API groups of the CRDs in a plan.
 func definedGroups(p plan) map[string]bool {
 	defined := map[string]bool{}
 	for _, o := range p.stages[0] {
@@ -282,9 +278,8 @@ func definedGroups(p plan) map[string]bool {
 	return defined
 }
 
-// isImmutable reports whether an object is refused only because it exists. It dry-runs the creation: if admission and
-// validation succeed, the API server returns AlreadyExists. Deleting a CRD deletes all its objects, so for a CRD the
-// API server must report only immutable fields.
+// isImmutable reports whether an object is refused only because of immutable fields. It dry-runs the creation: the
+// API server returns AlreadyExists for an otherwise valid object.
 func (a *actor) isImmutable(ctx context.Context, o *unstructured.Unstructured, refused error) (bool, error) {
 	if !apierrors.IsInvalid(refused) || agentobjects.IsDenied(refused) ||
 		guard.IsCRD(o.GroupVersionKind().GroupKind()) && !namesImmutableFields(refused) {
@@ -299,7 +294,7 @@ func (a *actor) isImmutable(ctx context.Context, o *unstructured.Unstructured, r
 	return apierrors.IsAlreadyExists(err) && !agentobjects.IsDenied(err), nil
 }
 
-// namesImmutableFields reports whether all causes of an error are immutable fields.
+// namesImmutableFields reports whether an error lists only immutable fields.
 func namesImmutableFields(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
@@ -364,7 +359,7 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 	return nil, problem
 }
 
-// appliedPart describes which part of a refused version was applied.
+// appliedPart describes the applied part of a refused version.
 func appliedPart(m *v1beta2.Manifest) string {
 	switch {
 	case m.Applied() == nil:

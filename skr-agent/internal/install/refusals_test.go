@@ -266,7 +266,7 @@ func TestDriftOfAppliedVersionIsCorrectedAfterRefusedUpgrade(t *testing.T) {
 	allow()
 	require.True(t, w.exists(claim, home, "fixed-data"))
 	before := claim.DeepCopy()
-	claim.Finalizers = nil // without its controller, the finalizer pvc-protection stays
+	claim.Finalizers = nil // no controller removes the finalizer pvc-protection
 	require.NoError(t, w.client.Patch(ctx, claim, client.MergeFrom(before)))
 	w.eventually("all objects are deleted", func() bool {
 		return !w.exists(&v1beta2.Manifest{}, home, "fixed") && !w.exists(&corev1.ConfigMap{}, home, "fixed-a")
@@ -290,8 +290,8 @@ func (w *world) reason(name, condition string) string {
 	return ""
 }
 
-// denies creates a policy that denies an operation on ConfigMaps if the expression is false. It returns a function that
-// removes the policy.
+// denies creates a policy that denies an operation on ConfigMaps if the expression is false. allow removes the
+// policy.
 func (w *world) denies(operation admissionv1.OperationType, expression, name string) (allow func()) {
 	w.Helper()
 	invalid := metav1.StatusReasonInvalid

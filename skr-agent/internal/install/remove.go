@@ -19,8 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// remove removes a module from the cluster, or makes it unmanaged. Each pass starts from the beginning and skips
-// completed steps.
+// remove removes a module from the cluster, or makes it unmanaged. Each call skips the completed steps.
 func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, error) {
 	out := outcome{inventory: m.Status.Synced}
 	if !controllerutil.ContainsFinalizer(m, v1beta2.FinalizerManifest) {
@@ -30,8 +29,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		return outcome{gone: true}, i.unmanage(ctx, m)
 	}
 	if !m.IsRemoved() {
-		// Another client deleted the Manifest, its CRD or its namespace. Package objects removes the finalizer and
-		// creates the Manifest again.
+		// Another client deleted the Manifest. Package objects removes the finalizer and creates the Manifest again.
 		out.state = v1beta2.StateDeleting
 		out.ready = finding{
 			reason:  v1beta2.ReasonRestoring,
@@ -104,10 +102,9 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	return outcome{gone: true}, nil
 }
 
-// unblock continues a removal that waits for the deletion of the default CR. If the API server cannot call a webhook
-// for this deletion, unblock permanently deletes the module's webhooks and policies, because the webhook server may
-// never respond again. Otherwise it upgrades the module and corrects drift, because the module's operator may have to
-// remove finalizers.
+// unblock handles a removal that waits for the deletion of the default CR. If the API server cannot call a webhook
+// for this deletion, unblock deletes the module's webhooks and policies. Otherwise, it upgrades the module and
+// corrects drift, because the operator may have to remove finalizers.
 func (i *Installer) unblock(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome, left remainingObjects,
 ) error {
@@ -127,9 +124,8 @@ func (i *Installer) unblock(
 	return nil
 }
 
-// upgradeLeaving applies a newer version of a module that is being removed and whose removal is blocked, because only
-// the newer operator may be able to remove its finalizers. A module that cannot be upgraded is removed with its current
-// version. Once the version is applied, upgradeLeaving corrects drift, because the removal needs the operator.
+// upgradeLeaving upgrades a module whose removal is blocked, because only the newer operator may be able to remove
+// its finalizers. Afterwards, it corrects drift, because the removal needs the operator.
 func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome) error {
 	if known.checked == m.Generation {
 		return i.correctLeaving(ctx, m, known, m.Status.Synced)
@@ -143,8 +139,8 @@ func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, kno
 	return nil
 }
 
-// correctLeaving corrects drift of objects that are deleted later in the removal of a module. After a restart of the
-// agent it compares all of them once, and then only objects for which watches reported changes.
+// correctLeaving corrects drift of a module during its removal. After a restart of the agent, it compares all objects
+// once.
 func (i *Installer) correctLeaving(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, stay []v1beta2.Resource,
 ) error {
@@ -248,7 +244,7 @@ func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1
 type remainingObjects struct {
 	objects []v1beta2.Resource
 	texts   []string
-	// unanswered is true if the API server could not call a webhook for one of the objects.
+	// unanswered means that the API server could not call a webhook for one of the objects.
 	unanswered bool
 }
 
@@ -256,9 +252,8 @@ func (l *remainingObjects) add(r v1beta2.Resource, why string) {
 	l.objects, l.texts = append(l.objects, r), append(l.texts, keyOf(r).String()+why)
 }
 
-// stillHidden handles an object whose kind the API server does not serve. It adds the object to the remaining objects
-// if the API server may still store it. It ignores the object if the module also contains the CRD or APIService of the
-// kind, because the API server then removes the object with that CRD or APIService.
+// stillHidden handles an object whose kind is not served. The object remains if the API server may still store it. It
+// is ignored if the module contains the kind's CRD or APIService, whose removal also removes the object.
 func (i *Installer) stillHidden(
 	ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, remaining *remainingObjects,
 ) error {
@@ -276,9 +271,9 @@ func (i *Installer) stillHidden(
 	return err
 }
 
-// deleteObjects deletes objects of the Manifest and returns those that still exist. Objects of other owners, and
-// objects with the annotation helm.sh/resource-policy: keep, are skipped and not returned. An object that cannot be
-// deleted does not block the others.
+// deleteObjects deletes the Manifest's objects and returns those that still exist. It skips objects of other owners,
+// and objects with the annotation helm.sh/resource-policy: keep. An object that cannot be deleted does not block the
+// others.
 func (i *Installer) deleteObjects(
 	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource,
 	ours func(*metav1.PartialObjectMetadata) bool,
@@ -302,7 +297,7 @@ func (i *Installer) deleteObjects(
 			render.Keeps(o) || !ours(o) {
 			continue
 		}
-		r.Version = o.GroupVersionKind().Version // the version in which the object was read
+		r.Version = o.GroupVersionKind().Version // the version of the successful read
 		if o.DeletionTimestamp.IsZero() {
 			err := a.cluster.Delete(ctx, reference(r), client.Preconditions{UID: &o.UID},
 				client.PropagationPolicy(metav1.DeletePropagationBackground))
@@ -322,8 +317,7 @@ func (i *Installer) deleteObjects(
 				return remainingObjects{}, fmt.Errorf("%s: %w", keyOf(r), err)
 			}
 		}
-		// Do not wait for the deletion of a namespace. It accepts no new objects, and Kubernetes may need long to empty
-		// it.
+		// Kubernetes may need long to empty a namespace, so do not wait for its deletion.
 		if o == nil || guard.IsNamespace(gvkOf(r).GroupKind()) {
 			continue
 		}
@@ -342,8 +336,7 @@ func remaining(o *metav1.PartialObjectMetadata) string {
 	return fmt.Sprintf(" (it has finalizers: %s)", strings.Join(o.Finalizers, ", "))
 }
 
-// userObjects returns the names of custom resources that would be deleted with the module's CRDs and that do not belong
-// to the module. Objects of the module's content and its default CR are omitted.
+// userObjects returns the names of users' custom resources that would be deleted with the module's CRDs.
 func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest, mine []v1beta2.Resource) ([]string, error) {
 	by, synced := i.owner(m), keysOf(m.Status.Synced)
 	deletes := by.MayDelete(m.Annotations[v1beta2.AnnotationInherited] != "")
@@ -365,9 +358,8 @@ func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest, mine [
 	return found, nil
 }
 
-// instances returns the names of a few custom resources of a CRD. It omits the resources for which ignore returns true.
-// It lists the resources in the storage version, which needs no conversion, or else in another served version. If they
-// cannot be listed, it returns a message instead of names.
+// instances returns the names of a few custom resources of a CRD, except those that ignore matches. If they cannot be
+// listed, it returns a message instead.
 func (a *actor) instances(
 	ctx context.Context, crd v1beta2.Resource, ignore func(key, *metav1.PartialObjectMetadata) bool,
 ) ([]string, error) {
@@ -400,7 +392,7 @@ func (a *actor) instances(
 	return found, nil
 }
 
-// instancesIn returns the same as instances, but lists only one version.
+// instancesIn is like instances, but lists only one version.
 func (a *actor) instancesIn(
 	ctx context.Context, gvk schema.GroupVersionKind, ignore func(key, *metav1.PartialObjectMetadata) bool,
 ) ([]string, error) {
@@ -424,8 +416,7 @@ func (a *actor) instancesIn(
 	}
 }
 
-// unmanage removes the agent's marks from the module's objects and keeps the objects. The label with the module's name
-// stays.
+// unmanage removes the agent's marks from the module's objects and keeps the objects.
 func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 	a, objects := i.actor(m), m.Status.Synced
 	defaultCR, ok := i.defaultCR(m)
@@ -466,7 +457,6 @@ func (a *actor) unmark(ctx context.Context, o *metav1.PartialObjectMetadata) err
 	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// unmanaged returns the outcome of a pass for an unmanaged Manifest.
 func unmanaged(m *v1beta2.Manifest) outcome {
 	return outcome{
 		inventory: m.Status.Synced, state: v1beta2.StateUnmanaged,

@@ -62,8 +62,7 @@ func TestModuleStaysIfManifestIsDeletedWithoutRemoval(t *testing.T) {
 	require.False(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
 }
 
-// TestRefusedModuleDoesNotBlockAnotherModulesRemoval lists an object and a webhook of module owner in the content of
-// modules that the agent does not install.
+// Modules that the agent does not install contain an object and a webhook of module owner.
 func TestRefusedModuleDoesNotBlockAnotherModulesRemoval(t *testing.T) {
 	w := newWorld(t)
 	const (

@@ -18,17 +18,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
 )
 
-// rendering is the result of rendering a Manifest's content.
 type rendering struct {
 	objects []*unstructured.Unstructured
-	// defaultCR is the Manifest's default CR with the runtime's values, or nil.
+	// defaultCR is the Manifest's default CR with the runtime's values. Nil if it has none.
 	defaultCR *unstructured.Unstructured
 	// images reports whether the component lists all images of the objects.
 	images finding
 }
 
-// rendered returns the objects of a Manifest with redirected images. It returns a problem if the module is the cause,
-// and an error if the cause is temporary.
+// rendered returns the objects of a Manifest with redirected images. The finding describes a problem of the module.
+// An error is temporary.
 func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (rendering, *finding, error) {
 	in, problem, err := i.input(ctx, m)
 	if problem != nil || err != nil {
@@ -69,7 +68,7 @@ func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (render.Inpu
 	return sources.input(m, i.Namespace)
 }
 
-// inputSources loads the parts of an input that are not in the Manifest itself.
+// inputSources loads the parts of a rendering input that are not in the Manifest.
 type inputSources struct {
 	load         func(digest.Digest) ([]byte, *finding, error)
 	capabilities func() (render.Capabilities, error)
@@ -97,7 +96,7 @@ func (s inputSources) input(m *v1beta2.Manifest, namespace string) (in render.In
 	return in, nil, err
 }
 
-// content loads the blob with the digest in a field.
+// content loads the blob of an image spec. field names the spec in messages.
 func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *finding, error) {
 	at := digest.Digest(source.Ref)
 	if err := at.Validate(); err != nil {
@@ -109,8 +108,8 @@ func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *
 	return s.load(at)
 }
 
-// redirect redirects the images of objects to their mirrors, adds the pull Secret, and compares the images with the
-// list of the component.
+// redirect redirects images to their mirrors, adds the pull Secret, and compares the images with the component's
+// list.
 func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (finding, *finding) {
 	var rules bundle.ImageRules
 	if text := m.Annotations[v1beta2.AnnotationImages]; text != "" {
@@ -163,8 +162,7 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 	}, nil
 }
 
-// isManager reports whether a workload is the operator of its module. If the Manifest has no spec.manager, any workload
-// can be the operator.
+// isManager reports whether a workload can be the operator of its module, according to spec.manager.
 func isManager(m *v1beta2.Manifest, o *unstructured.Unstructured) bool {
 	manager, gvk := m.Spec.Manager, o.GroupVersionKind()
 	return manager == nil || manager.Name == o.GetName() && manager.Group == gvk.Group && manager.Kind == gvk.Kind &&
@@ -180,7 +178,7 @@ func distinct(uses []images.Use) int {
 	return len(slices.Compact(all))
 }
 
-// capabilities returns the API server's version and kinds, for charts that use them.
+// capabilities returns the API server's version and kinds for charts.
 func (a *actor) capabilities() (render.Capabilities, error) {
 	version, err := a.discovery.ServerVersion()
 	if err != nil {
@@ -190,7 +188,7 @@ func (a *actor) capabilities() (render.Capabilities, error) {
 	if err != nil && len(lists) == 0 {
 		return render.Capabilities{}, fmt.Errorf("discover the resources in the cluster: %w", err)
 	}
-	// The result omits groups whose aggregated API is not available.
+	// Groups of unavailable aggregated APIs are missing.
 	capabilities := render.Capabilities{Version: version.GitVersion}
 	for _, list := range lists {
 		capabilities.APIVersions = append(capabilities.APIVersions, list.GroupVersion)

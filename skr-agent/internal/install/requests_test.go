@@ -43,7 +43,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// resourceIn returns the resource of an API path, with the subresource but without names.
+// resourceIn returns the resource and subresource of an API path.
 func resourceIn(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	at := 2
@@ -62,7 +62,7 @@ func resourceIn(path string) string {
 	return parts[at]
 }
 
-// take returns the requests since the last call, and logs them.
+// take returns the number of requests since the last call, and logs them.
 func (c *requestCount) take(t *testing.T, what string) int {
 	t.Helper()
 	c.mu.Lock()
@@ -78,8 +78,8 @@ func (c *requestCount) take(t *testing.T, what string) int {
 	return sum
 }
 
-// A typical module has 27 objects of 15 kinds. The bounds include discovery, the watches' first lists, Events and the
-// Manifest's own requests. The number of requests does not depend on the speed of the machine.
+// A typical module has 27 objects of 15 kinds. The bounds include discovery, the watches' first lists and Events. The
+// number of requests does not depend on the speed of the machine.
 func TestInstallerSendsFewRequestsForTypicalModule(t *testing.T) {
 	w := newWorld(t)
 	w.halt()
@@ -100,7 +100,7 @@ func TestInstallerSendsFewRequestsForTypicalModule(t *testing.T) {
 	}
 	settled := func(what string) int {
 		w.state("lantern", v1beta2.StateReady, "")
-		time.Sleep(2 * time.Second) // wait until the watches have reported the installer's writes
+		time.Sleep(2 * time.Second) // watches report the installer's own writes with a delay
 		return count.take(t, what)
 	}
 	for _, step := range []struct {

@@ -17,13 +17,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// mayApply returns a problem if an account lacks permissions to install a plan. It runs before any object is written.
-// It does not review the agent's own permissions.
+// mayApply returns a problem if an account lacks permissions to install a plan. It does not review the agent's own
+// permissions.
 //
-// A webhook for all resources also intercepts access reviews. If the API server cannot call such a webhook, the
-// permissions are unknown. The module's condition Rights then contains the reason, and a dry run of all objects decides
-// instead. So a webhook that does not respond does not block upgrades of other modules, or the version that removes the
-// webhook.
+// A webhook for all resources also intercepts access reviews. If such a webhook does not respond, the permissions are
+// unknown, and a dry run of all objects decides instead. rights then contains the reason.
 func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (rights, problem *finding, err error) {
 	a := i.actor(m)
 	if a.user == "" {
@@ -66,13 +64,13 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 func (i *Installer) plural(gvk schema.GroupVersionKind) (string, bool) {
 	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return "", false // no permission for an unknown kind, which the plan reports
+		return "", false // an unknown kind needs no permission; the plan reports it
 	}
 	return mapping.Resource.Resource, true
 }
 
-// lacks returns the missing permissions of the account. It first checks permissions without object names, which usually
-// cover all objects of a kind.
+// lacks returns the missing permissions of the account. It first checks permissions without object names, which
+// usually cover all objects of a kind.
 func (a *actor) lacks(ctx context.Context, needed []guard.Right) ([]string, error) {
 	wide := map[guard.Right]bool{}
 	var missing []string
@@ -100,7 +98,7 @@ func (a *actor) lacks(ctx context.Context, needed []guard.Right) ([]string, erro
 	return slices.Compact(missing), nil
 }
 
-// may reports whether the account has a permission. It sends a SelfSubjectAccessReview as the account.
+// may reports whether the account has a permission, with a SelfSubjectAccessReview.
 func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -117,8 +115,7 @@ func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 	return review.Status.Allowed, nil
 }
 
-// refused dry-runs all objects, and returns the first Forbidden error. Typical causes are an admission policy, or a
-// role with more permissions than the account has. Other errors are reported when the objects are applied.
+// refused dry-runs all objects and returns the first Forbidden error, for example of an admission policy.
 func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 	for _, o := range slices.Concat(p.shared, slices.Concat(p.stages[:]...)) {
 		err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.DryRunAll,
@@ -140,8 +137,7 @@ func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 	return nil, nil
 }
 
-// denied ends a pass with a Forbidden error that occurred after the permissions were checked, for example during a
-// removal.
+// denied returns the outcome for a Forbidden error that occurred after the check of permissions.
 func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome {
 	known, why := i.remembered(m), v1beta2.ReasonForbidden
 	if !lacksRight(err) {

@@ -43,7 +43,7 @@ func TestRightsCoverInstallationMaintenanceAndRemoval(t *testing.T) {
 	require.NotContains(t, texts, `delete namespaces "kyma-system"`, "shared namespaces are never deleted")
 }
 
-// allows grants rights to the ServiceAccount of modules.
+// allows grants permissions to the modules' ServiceAccount.
 func (w *world) allows(name string, rules ...rbacv1.PolicyRule) {
 	w.Helper()
 	w.grants(name, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: "modules"}, rules...)

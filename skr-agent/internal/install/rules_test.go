@@ -70,8 +70,7 @@ func podIn(namespace, spec string) string {
 		"}"
 }
 
-// ruleCases returns objects, each with the rule that refuses it. The rule is empty for objects that modules may
-// contain.
+// ruleCases returns objects with the rule that refuses each of them. The rule is empty for accepted objects.
 func ruleCases() map[string]struct{ yaml, rule string } {
 	const (
 		inHome    = ", namespace: kyma-system"
@@ -353,7 +352,7 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 	}
 }
 
-// generated returns an object with random names and references. Some of them belong to the agent.
+// generated returns an object with random names and references, some of them to the agent.
 func generated(random *rand.Rand) string {
 	pick := func(all ...string) string { return all[random.IntN(len(all))] }
 	name := func() string {
@@ -440,8 +439,7 @@ func TestAdmissionPoliciesEnforceGuardRules(t *testing.T) {
 			w.object("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}\n"))
 		return first != nil && second != nil
 	})
-	// compare returns the guard rule that refuses an object, and fails the test if the admission policies decide
-	// differently.
+	// compare returns the guard rule that refuses an object. The admission policies must decide in the same way.
 	compare := func(t *testing.T, yaml string) string {
 		o := w.object(yaml)
 		var refusal *guard.Refusal
@@ -477,7 +475,7 @@ func TestAdmissionPoliciesEnforceGuardRules(t *testing.T) {
 	}
 }
 
-// definesIn creates a CRD without a schema for a kind with a scope, and waits until the API server serves the kind.
+// definesIn creates a CRD without a schema and waits until the API server serves its kind.
 func (w *world) definesIn(scope, kind, apiVersion string) {
 	w.Helper()
 	group, version, _ := strings.Cut(apiVersion, "/")

@@ -18,13 +18,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// An object is identified by its group, kind, namespace and name. Its API version can change: Kubernetes and CRDs stop
-// serving versions, and a conversion webhook can fail for a single version. Reads and deletions therefore use any
-// version that works, starting with the version in which the object was applied.
+// An object is identified by its group, kind, namespace and name. Its API version can change: a version can be
+// removed, and a conversion webhook can fail for one version. Reads and deletions therefore use any working version,
+// starting with the applied one.
 
-// inAnyVersion calls do with the recorded version of an object. If the API server does not serve this version or cannot
-// convert to it, inAnyVersion calls do with the other served versions until one works. It returns errAbsentKind if the
-// API server serves no version of the kind.
+// inAnyVersion calls do with the recorded version of an object, and then with other served versions until one works.
+// It returns errAbsentKind if the API server does not serve the kind.
 func (a *actor) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) error) error {
 	first := do(r)
 	if !isUnserved(first) && !isUnconverted(first) {
@@ -55,8 +54,7 @@ func (a *actor) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) error
 
 var errAbsentKind = errors.New("the API server does not serve this kind in any version")
 
-// isUnserved reports whether an error means that a version or kind is not served. The API server's response then does
-// not contain the name of an object.
+// isUnserved reports whether an error means that a version or kind is not served.
 func isUnserved(err error) bool {
 	if err == nil {
 		return false
@@ -73,11 +71,10 @@ func isUnserved(err error) bool {
 	})
 }
 
-// isUnconverted reports whether the API server may have failed to convert a stored object to the requested version. The
-// API server then returns an internal error, which can also have other causes.
+// isUnconverted reports whether the API server may have failed to convert a stored object to the requested version.
 func isUnconverted(err error) bool { return apierrors.IsInternalError(err) }
 
-// servedVersions returns the versions of a kind that the API server currently serves, preferred version first.
+// servedVersions returns the served versions of a kind, preferred version first.
 func (a *actor) servedVersions(gk schema.GroupKind) ([]string, error) {
 	groups, err := a.discovery.ServerGroups()
 	if err != nil {
@@ -105,8 +102,8 @@ func (a *actor) servedVersions(gk schema.GroupKind) ([]string, error) {
 	return versions, nil
 }
 
-// hidden returns why an object may still exist although no version of its kind is served: its CRD serves no version, or
-// its aggregated API is not available. It is empty if the kind does not exist.
+// hidden returns the reason why an object may still exist although its kind is not served: its CRD serves no version,
+// or its aggregated API is not available. It returns "" if the kind does not exist.
 func (i *Installer) hidden(ctx context.Context, r v1beta2.Resource) (string, error) {
 	apiService := metav1.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
 	found, err := i.actors[""].get(ctx, v1beta2.Resource{GroupVersionKind: apiService, Name: r.Version + "." + r.Group})

@@ -16,13 +16,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// ownFields identifies the agent's fields in an object: a fingerprint of the agent's entry in managedFields, and the
-// time of its last apply that changed the object. Both stay the same if an apply does not change the object. If another
-// client changes or removes a field, the API server removes the field from the agent's entry.
+// ownFields identifies the agent's fields in an object by a fingerprint of the agent's entry in managedFields and its
+// time. Both change if the agent or another client changes a field of the agent.
 type ownFields struct{ fields, at string }
 
-// ownFieldsOf returns the agent's fields in an object from its managedFields. The fingerprint does not depend on the
-// order of the fields in the JSON.
+// ownFieldsOf returns the agent's fields from managedFields. The fingerprint does not depend on the order of JSON
+// fields.
 func ownFieldsOf(entries []metav1.ManagedFieldsEntry, manager string) ownFields {
 	sum := fnv.New128a()
 	var own ownFields
@@ -47,8 +46,7 @@ func ownFieldsOf(entries []metav1.ManagedFieldsEntry, manager string) ownFields 
 	return own
 }
 
-// settled is an object that matches the module's content. It stays settled as long as its watch shows the same
-// ownFields.
+// settled is an object that matches the module's content. It is settled until its watch shows other ownFields.
 type settled struct {
 	content [sha256.Size]byte
 	own     ownFields
@@ -62,8 +60,8 @@ func contentOf(o *unstructured.Unstructured) [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
-// isSettled reports whether an object need not be applied. This process must have applied the same content before, and
-// the watch must show that the agent's fields have not changed since then.
+// isSettled reports whether an object need not be applied: this process applied the same content before, and the
+// agent's fields are unchanged.
 func (i *Installer) isSettled(known *memo, o *unstructured.Unstructured) bool {
 	was, ok := known.settled[guard.KeyOf(o)]
 	if !ok || was.content != contentOf(o) {
@@ -73,7 +71,7 @@ func (i *Installer) isSettled(known *memo, o *unstructured.Unstructured) bool {
 	return sure && shown == was.own
 }
 
-// settle records the API server's response to an apply, and returns the agent's fields in the object.
+// settle records the API server's response to an apply and returns the agent's fields.
 func (i *Installer) settle(known *memo, o, live *unstructured.Unstructured) ownFields {
 	k := guard.KeyOf(o)
 	own := ownFieldsOf(live.GetManagedFields(), i.FieldManager)
@@ -96,7 +94,7 @@ func (k *memo) settleAs(o *unstructured.Unstructured, own ownFields) {
 	k.settled[guard.KeyOf(o)] = settled{contentOf(o), own}
 }
 
-// keepFresh stores an object from a response of the API server for the rest of this pass.
+// keepFresh stores an object from an API response for the current reconciliation.
 func (k *memo) keepFresh(of key, live *unstructured.Unstructured) {
 	if k.fresh == nil {
 		k.fresh = map[key]*unstructured.Unstructured{}
@@ -104,9 +102,8 @@ func (k *memo) keepFresh(of key, live *unstructured.Unstructured) {
 	k.fresh[of] = live
 }
 
-// settleUnchanged marks an object as settled if a dry run did not change it. It ignores objects that were applied in
-// the last seconds. Times in managedFields have a resolution of one second, so such an apply could have the same time
-// as the dry run.
+// settleUnchanged marks an object as settled if a dry run did not change it. It ignores recently applied objects,
+// because times in managedFields have a resolution of one second.
 func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstructured) {
 	own := ownFieldsOf(tried.GetManagedFields(), i.FieldManager)
 	at, err := time.Parse(time.RFC3339, own.at)
@@ -116,8 +113,8 @@ func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstruct
 	}
 }
 
-// before returns the agent's fields in the live object before an apply. They are empty if the object does not exist or
-// has no fields of the agent. It sends a request only if the watch of the kind may be outdated.
+// before returns the agent's fields in the live object before an apply. It sends a request only if the watch may be
+// outdated.
 func (i *Installer) before(ctx context.Context, a *actor, o *unstructured.Unstructured, p plan) (ownFields, error) {
 	if p.absent.has(guard.KeyOf(o)) {
 		return ownFields{}, nil

@@ -28,7 +28,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// Options configures the Installer. Fields with a zero value use their defaults. Content and Render are required.
+// Options configure the Installer. Content and Render are required. Other fields have defaults.
 type Options struct {
 	// Content contains the blobs that Manifests reference by digest.
 	Content *contentstore.Store
@@ -36,29 +36,26 @@ type Options struct {
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 	// Accounts selects the account of each module. Default: the agent's own account.
 	Accounts guard.Accounts
-	// Signer signs records of the last applied version with the agent's key. The installer ignores records that it did
-	// not sign. If Signer is nil, it ignores all records.
+	// Signer signs records of the last applied version with the agent's key. The installer ignores unsigned records,
+	// and without a Signer all records.
 	Signer trust.Signer
-	// TryAgain delivers Manifests that must be reconciled because missing content is available again. It can be nil.
+	// TryAgain receives Manifests to reconcile because missing content is available again. It can be nil.
 	TryAgain <-chan event.GenericEvent
-	// Incomplete reports whether the agent is still writing the Manifests of a bundle. No object is pruned until all
-	// Manifests are written, because a new Manifest can take over an object. Nil means that all Manifests are always
-	// written.
+	// Incomplete reports whether the agent is still writing the Manifests of a bundle. No object is pruned until
+	// then, because a new Manifest can take over an object. Nil means never.
 	Incomplete func() bool
-	// Namespace is the namespace of Manifests, and of objects without a namespace. Default: kyma-system.
+	// Namespace is the namespace of Manifests and the default namespace of objects. Default: kyma-system.
 	Namespace string
-	// FieldManager is the field manager of applied objects. Default: kyma-pull. With another value, the agent does not
-	// recognize objects that it applied before.
+	// FieldManager is the field manager of applied objects. Default: kyma-pull. The agent does not recognize objects
+	// that it applied with another value.
 	FieldManager string
-	// Concurrency is the maximum number of Manifests that are reconciled concurrently. Default: 2.
+	// Concurrency limits the number of concurrent reconciliations. Default: 2.
 	Concurrency int
-	// LookInterval is the longest interval between two checks of a module that is not ready, or whose objects are not
-	// watched. Default: 15s.
+	// LookInterval is the maximum interval between two checks of a module that is not ready. Default: 15s.
 	LookInterval time.Duration
-	// ReadyTimeout is the time after which a module that is not ready gets state Error. Default: 10m. The agent
-	// continues to check the module.
+	// ReadyTimeout is the time after which a module that is not ready gets state Error. Default: 10m.
 	ReadyTimeout time.Duration
-	// Resync is the interval at which all objects are compared, even if no watch reported a change. Default: 1h.
+	// Resync is the interval at which all objects are compared without a reported change. Default: 1h.
 	Resync time.Duration
 }
 
@@ -72,17 +69,16 @@ func (o Options) orDefaults() Options {
 	return o
 }
 
-// slowestRetry is the longest time until a retry after a temporary error.
+// slowestRetry is the maximum delay of a retry after a temporary error.
 const slowestRetry = 30 * time.Second
 
-// Installer is the controller of Manifests. A Manifest is reconciled by one worker at a time. The workers share memos,
-// plans and watches.
+// Installer is the controller of Manifests. The workers share memos, plans and watches.
 type Installer struct {
 	Options
-	// cluster reads and writes Manifests without a cache, because an outdated inventory would lose objects.
+	// cluster accesses Manifests without a cache, because an outdated inventory would lose objects.
 	cluster client.Client
 	cached  client.Reader     // lists Manifests from the manager's cache
-	actors  map[string]*actor // read and write the objects of modules, by user name
+	actors  map[string]*actor // clients for the objects of modules, by user name
 	watches *watches
 	plans   plans
 	events  events.EventRecorder
@@ -93,7 +89,7 @@ type Installer struct {
 }
 
 // Setup adds the controller to the manager. The manager's scheme must include v1beta2, and its cache must include
-// Manifests. The controller creates its own clients and informers for all other objects.
+// Manifests.
 func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 	options = options.orDefaults()
 	actors := map[string]*actor{}
@@ -119,7 +115,7 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 		memos:   map[types.NamespacedName]*memo{},
 		plans:   plans{kept: map[types.NamespacedName]packedPlan{}},
 	}
-	// Changes of the status are ignored, because this controller writes the status.
+	// Ignore changes of the status, which this controller writes.
 	worthwhile := predicate.And(
 		predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == options.Namespace }),
 		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
@@ -140,10 +136,10 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 		Complete(i)
 }
 
-// memo is the in-memory state of a Manifest. After a restart it is empty, and the agent compares all objects once.
+// memo is the in-memory state of a Manifest. It is empty after a restart.
 type memo struct {
 	uid types.UID
-	// checked is the generation whose objects were all compared at checkedAt, 0 if there was no comparison.
+	// checked is the generation whose objects were all compared at checkedAt. 0 before the first comparison.
 	checked   int64
 	checkedAt time.Time
 	// images is the value of AnnotationImages at checkedAt.
@@ -152,51 +148,48 @@ type memo struct {
 	values string
 	// inherited is the value of AnnotationInherited at checkedAt.
 	inherited string
-	// pending is the generation that has not been ready since pendingSince. checks is the number of checks since then.
+	// pending is the generation that has not been ready since pendingSince. checks counts the checks since then.
 	pending      int64
 	pendingSince time.Time
 	checks       int
-	// held is the reason why a pruned object still exists. The deletion is tried again after heldFor.
+	// held is the reason why a pruned object still exists. The next attempt to delete it is after heldFor.
 	held    string
 	heldFor time.Duration
 	// handingOver is the message about objects that wait for a takeover by other modules.
 	handingOver string
-	// dropped are the objects in the inventory that are not in the current version. Their status is ignored.
+	// dropped contains the objects in the inventory that are not in the current version.
 	dropped keys
-	// webhooksDeleted is true if the module's webhooks were deleted first, because they blocked its removal.
+	// webhooksDeleted means that the module's webhooks were deleted because they blocked its removal.
 	webhooksDeleted bool
-	// refused is the outcome of the last refused content. refusedAs identifies the content. The agent tries the content
-	// again at retry.
+	// refused is the outcome of the last refused content, which refusedAs identifies. The next attempt is at retry.
 	refused   *outcome
 	refusedAs string
 	retry     time.Time
-	// immutable are the objects of the refused content that the API server would accept only if they did not exist.
+	// immutable contains the objects of the refused content with changed immutable fields.
 	immutable keys
-	// kept is the record of the last applied version. keptAt is the time at which all of its objects were compared
-	// while a new version was refused.
+	// kept is the record of the last applied version. keptAt is the time when its objects were last compared.
 	kept   string
 	keptAt time.Time
-	// begun is true if the apply of a new version has started. recordFailed is true if the API server refused the last
-	// write of the record of the applied version.
+	// begun means that the apply of a new version has started. recordFailed means that the API server refused the
+	// record of the applied version.
 	begun, recordFailed bool
-	// corrected is the time of the last drift correction. streak is the number of corrections in quick succession.
+	// corrected is the time of the last drift correction. streak counts corrections in quick succession.
 	corrected time.Time
 	streak    int
 	// ready contains the resource version in which each object was ready.
 	ready map[key]string
-	// objects caches the last read state of the default CR and of objects that were not ready. It contains at most
-	// maxCachedObjects objects.
+	// objects caches the default CR and objects that were not ready.
 	objects map[key]*unstructured.Unstructured
-	// fresh contains objects from the API server's responses in this pass, which need not be read again.
+	// fresh contains objects from API responses during the current reconciliation.
 	fresh map[key]*unstructured.Unstructured
-	// settled are the objects that match the content.
+	// settled contains the objects that match the content.
 	settled map[key]settled
 	// version is the last resourceVersion of the Manifest that this process read or wrote.
 	version string
 }
 
-// forgetReady drops the recorded readiness of the plan's objects before they are written, because the watch can show
-// their new version with a delay.
+// forgetReady drops the recorded readiness of objects before they are written, because a watch shows their new
+// version with a delay.
 func (k *memo) forgetReady(p plan) {
 	for _, o := range p.all() {
 		delete(k.ready, guard.KeyOf(o))
@@ -215,7 +208,7 @@ func (i *Installer) remembered(m *v1beta2.Manifest) *memo {
 	return i.memos[name]
 }
 
-// version returns the last resourceVersion of a Manifest that this process read or wrote, empty if unknown.
+// version returns the last resourceVersion of a Manifest that this process read or wrote. Empty if unknown.
 func (i *Installer) version(name types.NamespacedName) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -225,7 +218,7 @@ func (i *Installer) version(name types.NamespacedName) string {
 	return ""
 }
 
-// seen records the resourceVersion of a Manifest after a pass.
+// seen records the resourceVersion of a Manifest after its reconciliation.
 func (i *Installer) seen(m *v1beta2.Manifest) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// applyTaking applies an object and takes over the ownership of lifecycle-manager's fields.
+// applyTaking applies an object and takes over lifecycle-manager's fields.
 func (a *actor) applyTaking(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := a.applyObject(ctx, o)
 	if err != nil {
@@ -36,9 +36,8 @@ func (a *actor) applyTaking(ctx context.Context, o *unstructured.Unstructured) (
 	return a.applyObject(ctx, o)
 }
 
-// adoptDefaultCR adds the module's mark to a default CR that lifecycle-manager created. Without the mark, watches do
-// not select the CR. If the account is not allowed to patch the CR, it stays unmarked. The agent then recognizes it by
-// lifecycle-manager's field manager.
+// adoptDefaultCR adds the module's mark to a default CR of lifecycle-manager, so that watches select the CR. It
+// ignores a missing permission.
 func (a *actor) adoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMetadata, by guard.Owner) error {
 	if by.Made(live) || !by.OwnsDefaultCR(live) {
 		return nil
@@ -65,7 +64,7 @@ func (a *actor) releaseDefaultCR(ctx context.Context, o *metav1.PartialObjectMet
 		client.RawPatch(types.MergePatchType, takeover.ReleaseDefaultCR())))
 }
 
-// giveBack returns an object to lifecycle-manager. It returns a conflict if the object changed after it was read.
+// giveBack returns an object to lifecycle-manager. It returns a conflict after a concurrent change.
 func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string) error {
 	o, err := a.get(ctx, r)
 	if o == nil || err != nil {

@@ -47,7 +47,7 @@ spec:
     spec: {containers: [{name: manager, image: "example.org/keda:1.8"}]}
 `
 
-// installedByLifecycleManager applies content like lifecycle-manager, with the given mark.
+// installedByLifecycleManager applies content as lifecycle-manager does, with the given mark.
 func (w *world) installedByLifecycleManager(content, mark string) {
 	w.Helper()
 	for _, o := range objects(w.T, content) {
@@ -66,7 +66,7 @@ func (w *world) installedByLifecycleManager(content, mark string) {
 	}
 }
 
-// inherits writes a Manifest with inherited objects in its inventory, like the agent.
+// inherits creates a Manifest with inherited objects in its inventory.
 func (w *world) inherits(name, content string, list []v1beta2.Resource) {
 	w.Helper()
 	w.wants(name, content, func(m *v1beta2.Manifest) {

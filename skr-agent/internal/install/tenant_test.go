@@ -23,7 +23,7 @@ import (
 
 const agentUser = "system:serviceaccount:" + home + ":" + guard.AgentName
 
-// holder returns the client configuration of a new ServiceAccount that has the ClusterRole in kyma-system.
+// holder returns the client configuration of a new ServiceAccount with the ClusterRole in kyma-system.
 func (w *world) holder(name, clusterRole string) *rest.Config {
 	w.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -44,7 +44,7 @@ func (w *world) connect(config *rest.Config, as string) client.Client {
 	w.Helper()
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = as
-	// The given mapper avoids discovery requests, which fail for a user without the right to impersonate.
+	// Without this mapper, the client would send discovery requests, for which the user has no permission.
 	c, err := client.New(config, client.Options{Scheme: w.scheme, Mapper: w.client.RESTMapper()})
 	require.NoError(w, err)
 	return c
@@ -160,7 +160,7 @@ func TestTenantRoleDoesNotGrantAgentRights(t *testing.T) {
 	})
 }
 
-// may reports whether a client has a right in kyma-system. resource is GROUP/RESOURCE[/SUBRESOURCE].
+// may reports whether a client has a permission in kyma-system. resource is GROUP/RESOURCE[/SUBRESOURCE].
 func (w *world) may(c client.Client, verb, resource string) bool {
 	w.Helper()
 	parts := append(strings.Split(resource, "/"), "")

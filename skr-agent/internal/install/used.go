@@ -15,9 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
 )
 
-// UsedImages returns the images of a module's objects as an agent would apply them. It needs no cluster: charts see
-// only the APIs that every cluster with the given Kubernetes version serves. All errors are caused by the module,
-// except render.ErrNotRun and errors of the context.
+// UsedImages returns the images of a module's objects as an agent would apply them, without a cluster. All errors are
+// caused by the module, except render.ErrNotRun and context errors.
 func UsedImages(
 	ctx context.Context, q airgap.UsedRequest,
 	rendered func(context.Context, render.Input) ([]*unstructured.Unstructured, error),

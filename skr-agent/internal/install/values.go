@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// valuesOf returns the runtime's values that a module uses. It returns a problem if one of them is undefined.
+// valuesOf returns the runtime's values that a module uses. The finding reports an undefined value.
 func valuesOf(m *v1beta2.Manifest) (bundle.ModuleValues, *finding) {
 	values, err := bundle.ParseModuleValues(m.Annotations[v1beta2.AnnotationValues])
 	if err != nil {
@@ -22,7 +22,7 @@ func valuesOf(m *v1beta2.Manifest) (bundle.ModuleValues, *finding) {
 	return values, nil
 }
 
-// defaultCRWith returns the default CR with the runtime's values, or nil if the Manifest has none.
+// defaultCRWith returns the default CR with the runtime's values, or nil without a default CR.
 func defaultCRWith(m *v1beta2.Manifest, values bundle.ModuleValues) (*unstructured.Unstructured, *finding) {
 	if m.Spec.Resource == nil || len(values) == 0 {
 		return m.Spec.Resource, nil

@@ -28,24 +28,21 @@ import (
 )
 
 const (
-	// annotationFields contains a fingerprint of the fields that the agent owns. It exists only in the informers'
-	// caches.
+	// annotationFields contains a fingerprint of the agent's fields. Only the informers' caches contain it.
 	annotationFields = "kyma-pull.dev/fields"
-	// annotationAt contains the time of the agent's last apply that changed the object. It exists only in the
-	// informers' caches.
+	// annotationAt contains the time of the agent's last apply. Only the informers' caches contain it.
 	annotationAt = "kyma-pull.dev/applied-at"
-	// annotationDone is "true" on a completed Job. It exists only in the informers' caches.
+	// annotationDone marks a completed Job. Only the informers' caches contain it.
 	annotationDone = "kyma-pull.dev/done"
-	// settle is the delay of a readiness check, so that one check covers many status changes of a starting workload.
+	// settle delays a readiness check, so that one check covers many status changes of a starting workload.
 	settle = 250 * time.Millisecond
 )
 
 // watches reports changes of applied objects. It runs one metadata informer per kind for objects with the label
 // managed-by, and keeps the name, owner and fingerprint of each object.
 //
-// The fingerprint covers the agent's entry in managedFields. If another client changes or removes a field of the agent,
-// the API server removes the field from this entry. The entry therefore shows all drift, also for kinds without a
-// generation.
+// The fingerprint covers the agent's entry in managedFields, which changes if another client changes or removes a
+// field of the agent. It shows all drift, also for kinds without a generation.
 type watches struct {
 	client  metadata.Interface
 	mapper  meta.RESTMapper
@@ -55,13 +52,12 @@ type watches struct {
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	kinds map[schema.GroupKind]*kindWatch
-	// dirty contains the changed objects of each Manifest that are not corrected yet, with the resource version of the
-	// change, empty for a deletion.
+	// dirty contains the changed objects of each Manifest, with the resource version of the change. The version is
+	// empty for a deletion.
 	dirty map[types.NamespacedName]map[key]string
-	// written contains the last apply of this process to each object of a watched kind, because its own changes are not
-	// drift.
+	// written contains this process's last apply of each watched object, which is not drift.
 	written map[key]writing
-	done    map[types.NamespacedName]keys // Jobs that completed and were then deleted, by Manifest
+	done    map[types.NamespacedName]keys // completed and deleted Jobs by Manifest
 }
 
 // writing is the result of one apply request.
@@ -77,12 +73,11 @@ type kindWatch struct {
 	stop    context.CancelFunc
 	synced  cache.InformerSynced
 	objects cache.Store
-	refused atomic.Pointer[apierrors.StatusError] // why the watch is forbidden
+	refused atomic.Pointer[apierrors.StatusError] // error of a forbidden watch
 	broke   atomic.Int64                          // time of the last failure, in Unix nanoseconds
 }
 
-// unsureAfterBreak is how long a watch is considered unreliable after a failure. A failing watch retries at shorter
-// intervals.
+// unsureAfterBreak is how long a watch may be outdated after a failure.
 const unsureAfterBreak = 2 * time.Minute
 
 func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {
@@ -93,7 +88,8 @@ func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager strin
 	}
 }
 
-// Start sets the queue that receives the Manifests with changed objects. It is called once, before the first reconcile.
+// Start sets the queue for Manifests with changed objects. The manager calls it once, before the first
+// reconciliation.
 func (w *watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,8 +97,8 @@ func (w *watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// ensure starts the watches for the kinds of the resources. It reports whether all of them have received their first
-// list. It does not wait for these lists, which usually arrive within some milliseconds.
+// ensure starts the watches for the kinds of resources. It reports whether all watches have received their first
+// list, but does not wait for the lists.
 func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error) {
 	inPlace = true
 	w.mu.Lock()
@@ -131,7 +127,7 @@ func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error)
 	return inPlace, nil
 }
 
-// unsynced reports whether the watch of a kind has been waiting for its first list for longer than firstListTime.
+// unsynced reports whether the first list of a watch takes longer than firstListTime.
 func (w *watches) unsynced(r v1beta2.Resource) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,20 +135,19 @@ func (w *watches) unsynced(r v1beta2.Resource) bool {
 	return watch != nil && watch.version == r.Version && !watch.synced() && time.Since(watch.started) > firstListTime
 }
 
-// firstListTime is the usual time within which a watch receives its first list.
 const firstListTime = 2 * time.Second
 
-// begin starts the watches of all kinds concurrently, except kinds in the defined groups, whose CRDs may not exist yet.
+// begin starts the watches of all kinds concurrently, except for the groups in defined, whose CRDs may not exist yet.
 func (w *watches) begin(resources []v1beta2.Resource, defined map[string]bool) {
 	for _, r := range resources {
 		if defined[r.Group] {
 			continue
 		}
-		_, _ = w.ensure([]v1beta2.Resource{r}) // applying the module calls ensure again and reports the error
+		_, _ = w.ensure([]v1beta2.Resource{r}) // applying the module reports the error
 	}
 }
 
-// retain stops the watches of all kinds that are no longer needed.
+// retain stops the watches of all other kinds.
 func (w *watches) retain(needed []v1beta2.Resource) {
 	used := map[schema.GroupKind]bool{}
 	for _, r := range needed {
@@ -173,7 +168,7 @@ func (w *watches) retain(needed []v1beta2.Resource) {
 	}
 }
 
-// take returns the objects of a Manifest that changed since the last call of take, and marks them as unchanged.
+// take returns the objects of a Manifest that changed since the last call.
 func (w *watches) take(manifest types.NamespacedName) keys {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -192,7 +187,6 @@ func (w *watches) isOwn(k key, version string) bool {
 	return version != "" && w.written[k].version == version
 }
 
-// wrote records an apply of this process.
 func (w *watches) wrote(k key, last writing) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,8 +228,8 @@ func (w *watches) markCompleted(manifest types.NamespacedName, k key) {
 	w.done[manifest][k] = struct{}{}
 }
 
-// version returns the resource version of an object in its watch. It is empty if the watch does not contain the object
-// or may be outdated.
+// version returns the resource version of an object in its watch. It returns "" if the watch does not contain the
+// object or may be outdated.
 func (w *watches) version(r v1beta2.Resource) string {
 	if o, sure := w.object(r); sure && o != nil {
 		return o.ResourceVersion
@@ -243,7 +237,7 @@ func (w *watches) version(r v1beta2.Resource) string {
 	return ""
 }
 
-// object returns an object from its watch, nil if the watch does not contain it. sure is false if the watch may be
+// object returns an object from its watch, or nil if the watch does not contain it. sure is false if the watch may be
 // outdated.
 func (w *watches) object(r v1beta2.Resource) (o *metav1.PartialObjectMetadata, sure bool) {
 	w.mu.Lock()
@@ -261,8 +255,8 @@ func (w *watches) object(r v1beta2.Resource) (o *metav1.PartialObjectMetadata, s
 	return o, !there || o != nil
 }
 
-// shown returns the agent's fields in an object from its watch, empty if the object does not exist or does not have the
-// label managed-by. It includes an apply of this process that the watch does not show yet.
+// shown returns the agent's fields in a watched object. It includes this process's last apply, which the watch can
+// show with a delay. sure is false if the watch may be outdated.
 func (w *watches) shown(r v1beta2.Resource) (own ownFields, sure bool) {
 	o, sure := w.object(r)
 	if o == nil {
@@ -277,14 +271,13 @@ func (w *watches) shown(r v1beta2.Resource) (own ownFields, sure bool) {
 	return own, sure
 }
 
-// isMarked reports whether an object has a mark according to its watch.
+// isMarked reports whether an object in its watch has a mark.
 func (w *watches) isMarked(r v1beta2.Resource, mark string) bool {
 	o, sure := w.object(r)
 	return sure && o != nil && o.Annotations[v1beta2.AnnotationOwnedBy] == mark
 }
 
-// awaitChange waits a short time until the watch of an object shows another resource version, and then a moment for
-// subsequent changes.
+// awaitChange waits a short time until the watch of an object shows another resource version.
 func (w *watches) awaitChange(ctx context.Context, r v1beta2.Resource, version string) {
 	const step, longest, quiet = 10 * time.Millisecond, 300 * time.Millisecond, 40 * time.Millisecond
 	for waited := time.Duration(0); waited < longest && sleep(ctx, step); waited += step {
@@ -295,7 +288,7 @@ func (w *watches) awaitChange(ctx context.Context, r v1beta2.Resource, version s
 	}
 }
 
-// giveBack records the objects as changed again, because they could not be corrected.
+// giveBack records objects as changed again, because they could not be corrected.
 func (w *watches) giveBack(manifest types.NamespacedName, changed keys) {
 	for k := range changed {
 		w.markDirty(manifest, k, "")
@@ -348,8 +341,8 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	return watch, nil
 }
 
-// failed handles errors of an informer. It does not log errors while a CRD is being deleted or restored, or while a
-// permission is missing. The status of the waiting modules contains the missing permission.
+// failed handles errors of an informer. It does not log expected errors: a CRD is being deleted or restored, or a
+// permission is missing.
 func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) {
 	w.broke.Store(time.Now().UnixNano())
 	var refused *apierrors.StatusError
@@ -363,7 +356,7 @@ func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) {
 	}
 }
 
-// shrink drops the parts of an object that drift detection does not need, to save memory.
+// shrink drops the parts of an object that drift detection does not need.
 func (w *watches) shrink(in any) (any, error) {
 	o, ok := in.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -385,8 +378,7 @@ func (w *watches) shrink(in any) (any, error) {
 	return o, nil
 }
 
-// hasCompleted reports whether the status of a Job has a completion time. Kubernetes sets it when the Job completes,
-// but not when it fails.
+// hasCompleted reports whether the status of a Job has a completion time. A failed Job has none.
 func hasCompleted(entries []metav1.ManagedFieldsEntry) bool {
 	return slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Subresource == "status" && e.FieldsV1 != nil &&
@@ -407,7 +399,7 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 			switch {
 			case was == nil || is == nil || was.ResourceVersion == is.ResourceVersion:
 			case was.Annotations[annotationFields] != is.Annotations[annotationFields],
-				was.Annotations[annotationAt] != is.Annotations[annotationAt]: // a write under the agent's field manager
+				was.Annotations[annotationAt] != is.Annotations[annotationAt]: // a write with the agent's field manager
 				w.changed(gk, was, is)
 			default:
 				w.requestCheck(is)
@@ -432,8 +424,8 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	}
 }
 
-// changed queues the Manifest that owned the object before the change, for a drift correction. If this process made the
-// change, it only requests a readiness check. For a deletion, now is nil.
+// changed queues the owning Manifest for a drift correction. A change by this process only requests a readiness
+// check. now is nil for a deletion.
 func (w *watches) changed(gk schema.GroupKind, before, now *metav1.PartialObjectMetadata) {
 	manifest, ok := ownerOf(before)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// workloadState returns the state of built-in kinds for which the result of kstatus would mislead users. For example,
-// it does not report a running Job as ready. ok is false for all other objects.
+// workloadState returns the state of built-in kinds for which kstatus would mislead users, such as a running Job. ok
+// is false for other kinds.
 func workloadState(s observation) (state v1beta2.State, message string, ok bool) {
 	o := s.object
 	if o.GetDeletionTimestamp() != nil {
@@ -75,8 +75,7 @@ func jobState(o *unstructured.Unstructured) (v1beta2.State, string) {
 		fmt.Sprintf("Job is running: %d of %d Pods have completed, %d are active", done, wanted, active)
 }
 
-// pausedState returns the state of a paused Deployment. The controller does not roll out changes while the Deployment
-// is paused, so the state only depends on existing Pods.
+// pausedState returns the state of a paused Deployment, which depends only on its existing Pods.
 //
 // Source: Kubernetes documentation, Deployments: pausing and resuming a rollout.
 func pausedState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
@@ -93,7 +92,7 @@ func pausedState(o *unstructured.Unstructured) (state v1beta2.State, message str
 }
 
 // onDeleteState returns the state of a DaemonSet or StatefulSet with the update strategy OnDelete. Pods of an older
-// revision count as ready, because they are only replaced when a user deletes them.
+// revision are ready, because only users replace them.
 //
 // Source: Kubernetes documentation, DaemonSet update strategy and StatefulSet update strategies: OnDelete.
 func onDeleteState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
@@ -113,8 +112,7 @@ func onDeleteState(o *unstructured.Unstructured) (state v1beta2.State, message s
 	return v1beta2.StateReady, "Pods are replaced when a user deletes them (OnDelete)", true
 }
 
-// annotationSelectedNode is the annotation that the scheduler sets on a PersistentVolumeClaim when it schedules the
-// claim's Pod. The volume is then being provisioned.
+// annotationSelectedNode is set by the scheduler on a PersistentVolumeClaim whose Pod is scheduled.
 //
 // Source: Kubernetes, k8s.io/component-helpers/storage/volume, AnnSelectedNode.
 const annotationSelectedNode = "volume.kubernetes.io/selected-node"
@@ -124,7 +122,7 @@ func isUnclaimed(o *unstructured.Unstructured) bool {
 	return textAt(o, "status", "phase") == "Pending" && o.GetAnnotations()[annotationSelectedNode] == ""
 }
 
-// isObserved reports whether a controller has seen the latest spec of an object.
+// isObserved reports whether a controller has processed the latest spec of an object.
 func isObserved(o *unstructured.Unstructured) bool {
 	return integer(o, 0, "status", "observedGeneration") >= o.GetGeneration() && o.GetGeneration() > 0
 }

@@ -43,17 +43,17 @@ const home = v1beta2.RuntimeNamespace
 // world is an API server with a running installer.
 type world struct {
 	*testing.T
-	installer *Installer // installer of the last start
+	installer *Installer // the last started installer
 	client    client.Client
 	content   *contentstore.Store
 	config    *rest.Config
 	scheme    *runtime.Scheme
-	options   Options // options in addition to the defaults of start
+	options   Options // overrides the default options
 	stop      context.CancelFunc
 	stopped   chan struct{}
 }
 
-// server is the API server that all worlds use, one after another.
+// server is the API server that all tests use, one after another.
 var server struct {
 	*lender.Server
 	fresh *pristine.Snapshot
@@ -70,7 +70,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// renewed restores the API server to its initial state. If that fails, it starts another API server.
+// renewed restores the API server to its initial state, or starts another one.
 func renewed(t *testing.T) *rest.Config {
 	t.Helper()
 	if server.Server != nil {
@@ -117,7 +117,6 @@ func newWorldWith(t *testing.T, options Options) *world {
 	return w
 }
 
-// signer returns a signer with a new key.
 func signer(t *testing.T) trust.Signer {
 	t.Helper()
 	key, err := trust.GenerateKey()
@@ -164,7 +163,7 @@ func (w *world) halt() {
 	<-w.stopped
 }
 
-// wants writes a Manifest with the given content, like package objects.
+// wants creates or updates a Manifest with the given content, as package objects does.
 func (w *world) wants(name string, yaml string, change ...func(*v1beta2.Manifest)) {
 	w.Helper()
 	d := digest.FromString(yaml)
@@ -211,7 +210,7 @@ func (w *world) manifest(name string) *v1beta2.Manifest {
 	return m
 }
 
-// remove deletes a Manifest like the agent after a bundle requested the removal of its module.
+// remove deletes a Manifest as the agent does for a removed module.
 func (w *world) remove(name string) {
 	w.Helper()
 	m := w.manifest(name)
@@ -221,8 +220,7 @@ func (w *world) remove(name string) {
 	require.NoError(w, w.client.Delete(w.Context(), m))
 }
 
-// eventually waits until a condition holds. If it does not hold in time, it logs the status of all Manifests and fails
-// the test.
+// eventually waits until holds returns true. On a timeout, it logs the status of all Manifests.
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
 	pause := 20 * time.Millisecond
@@ -236,7 +234,7 @@ func (w *world) eventually(what string, holds func() bool) {
 			}
 			w.Fatalf("timed out waiting: %s", what)
 		}
-		// The interval increases, because frequent requests slow down the installer.
+		// Frequent requests would slow down the installer, so the interval increases.
 		time.Sleep(pause)
 	}
 }
@@ -328,7 +326,7 @@ func sample(name, namespace string) *unstructured.Unstructured {
 	return o
 }
 
-// runs sets the status of a Deployment to ready, because the API server has no controllers and kubelet.
+// runs makes a Deployment ready, because this API server has no controllers.
 func (w *world) runs(namespace, name string) {
 	w.Helper()
 	d := &appsv1.Deployment{}

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// podPaths maps the group and kind of Kubernetes workloads to the field path of their pod spec.
+// podPaths maps the group and kind of a workload to the field path of its pod spec.
 var podPaths = map[string]string{
 	"/Pod": "spec", "/ReplicationController": "spec.template.spec", "/PodTemplate": "template.spec",
 	"apps/Deployment": "spec.template.spec", "apps/StatefulSet": "spec.template.spec",
@@ -65,9 +65,8 @@ func (r rules) object(o *unstructured.Unstructured) ([]Use, error) {
 	return v.uses, nil
 }
 
-// variable rewrites the value of an environment variable if the whole value is an image with the name and tag of a
-// localized image. Operators receive the images of their workloads in such variables. Other values stay unchanged, even
-// if they look like image references.
+// variable rewrites an environment variable whose value is an image with a localized version. Operators receive the
+// images of their workloads in such variables. Other values stay unchanged.
 func (r rules) variable(text string) (string, bool, error) {
 	i, ok := parse(text)
 	if !ok || i.tag == "" ||
@@ -94,7 +93,7 @@ func (v *visit) every(tree any, field string) error {
 	return err
 }
 
-// walk returns the tree with changed images. It skips parts whose structure does not match the path.
+// walk returns the tree with changed images. It skips parts that do not match the path.
 func (v *visit) walk(tree any, steps []string, at string) (any, error) {
 	if len(steps) == 0 {
 		text, ok := tree.(string)

@@ -1,6 +1,6 @@
-// Package images finds the container images of rendered objects and redirects them to mirrors. Its input is objects and
-// rules. It changes the image references in the objects, and returns a list of all images and their fields. The package
-// has no other effects. It keeps digests. It does not change a value that is not an image reference.
+// Package images finds the container images of rendered objects and redirects them to mirrors. Its input is objects
+// and rules. It changes the image references in the objects, and returns all images with their fields. Digests are
+// kept. Values that are not image references are not changed.
 package images
 
 import (
@@ -14,27 +14,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Rewriting contains the rules for references. Localized references come first, then mirrors.
+// Rewriting contains the rules for rewriting image references. Localized references take precedence over mirrors.
 type Rewriting struct {
-	// Localized are full references from Manifest.spec.localizedImages. They replace references with the same name and
-	// tag.
+	// Localized contains references from Manifest.spec.localizedImages. They replace references with the same name
+	// and tag.
 	Localized []string
-	// Mirrors maps a registry host, or host and path, to its mirror. The longest match of whole path elements wins.
+	// Mirrors maps a registry host, or host and path, to its mirror. The longest match wins.
 	Mirrors map[string]string
 	// Paths are fields of custom resources that contain images.
 	Paths []bundle.ImagePath
 }
 
-// Use is the use of an image in one field.
+// Use is an image in one field of an object.
 type Use struct {
-	// Object is the name of the object for messages. Field is the path of the field.
+	// Object is the name of the object for messages. Field is the field path.
 	Object, Field string
-	// Image is the rendered reference. Rewritten is the reference that is applied.
+	// Image is the rendered reference. Rewritten is the applied reference.
 	Image, Rewritten string
 }
 
-// Rewrite changes the images of objects in place and returns all images, in the order of objects and fields. The error
-// contains the rule or the image. After an error, some objects may be changed.
+// Rewrite changes the images of objects in place and returns all images, in the order of objects and fields. After an
+// error, some objects may be changed.
 func Rewrite(objects []*unstructured.Unstructured, r Rewriting) ([]Use, error) {
 	rules, err := compile(r)
 	if err != nil {
@@ -61,7 +61,7 @@ type rules struct {
 // image is a parsed image reference.
 type image struct {
 	text string
-	// name is the name with its host, such as docker.io/library/nginx.
+	// name includes the host, such as docker.io/library/nginx.
 	name, tag, digest string
 }
 
@@ -131,14 +131,14 @@ func (r rules) rewrite(text string) (string, error) {
 	}
 	mirrored := r.mirrors.Mirrored(localized.name)
 	if !found && mirrored == localized.name {
-		return text, nil // keep short forms such as nginx, which String would expand
+		return text, nil // String would expand short forms such as nginx
 	}
 	localized.name = mirrored
 	return localized.String(), nil
 }
 
-// localize returns the localized image that replaces an image. As in lifecycle-manager, both must have the same last
-// path element and tag.
+// localize returns the localized image that replaces an image. Both must have the same last path element and tag, as
+// in lifecycle-manager.
 func (r rules) localize(i image) (image, bool, error) {
 	if slices.ContainsFunc(r.localized,
 		func(l image) bool { return l.name == i.name && l.tag == i.tag && l.digest == i.digest }) {
@@ -169,7 +169,7 @@ func (r rules) localize(i image) (image, bool, error) {
 	return chosen, true, nil
 }
 
-// closest returns the candidates that share the most trailing path elements with the image, without duplicates.
+// closest returns the candidates that share the most trailing path elements with the image.
 func closest(i image, candidates []image) []image {
 	common := func(c image) int {
 		a, b := strings.Split(i.name, "/"), strings.Split(c.name, "/")
@@ -193,8 +193,8 @@ func closest(i image, candidates []image) []image {
 	return best
 }
 
-// Unlisted returns the used images that are not in a component's list, without duplicates. A listed image with a digest
-// also covers references with its name and tag only.
+// Unlisted returns the used images that are not in a component's list. A listed image with a digest also covers
+// references with only its name and tag.
 func Unlisted(uses []Use, listed []string) []string {
 	var strange []string
 	for _, use := range uses {
@@ -209,7 +209,7 @@ func Unlisted(uses []Use, listed []string) []string {
 	return strange
 }
 
-// Unpinned returns the applied images without a digest, without duplicates.
+// Unpinned returns the applied images without a digest.
 func Unpinned(uses []Use) []string {
 	var unpinned []string
 	for _, use := range uses {
@@ -220,8 +220,8 @@ func Unpinned(uses []Use) []string {
 	return unpinned
 }
 
-// covers reports whether a listed image matches a used image. As in localize, both must have the same last path
-// element, and the same tag or digest.
+// covers reports whether a listed image matches a used image: both have the same last path element, and the same tag
+// or digest.
 func covers(l, i image) bool {
 	return l.base() == i.base() &&
 		(i.tag != "" && l.tag == i.tag || i.digest != "" && l.digest == i.digest || i.tag == "" && i.digest == "" &&

@@ -29,7 +29,7 @@ func TestImagesAreLocalizedAndMirrored(t *testing.T) {
 		image     string
 		localized []string
 		mirrors   map[string]string
-		want      string // the image, or a part of the error
+		want      string // the image, or part of the error
 	}{
 		"image without a rule is unchanged": {"nginx", nil, nil, "nginx"},
 		"localized image with the same name and tag": {

@@ -10,15 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// PullSecretVariable is the environment variable with the name of the pull Secret for the Pods that an operator
-// creates.
+// PullSecretVariable is the environment variable with the name of the pull Secret for Pods that an operator creates.
 //
 // Source: lifecycle-manager, flag --skr-image-pull-secret.
 const PullSecretVariable = "SKR_IMG_PULL_SECRET"
 
-// AddPullSecret adds a Secret to the imagePullSecrets of all Pods and pod templates. Deployments and StatefulSets for
-// which isOperator returns true also get the name of the Secret in PullSecretVariable. It returns an error if an
-// operator already has this variable. It does not change malformed Pod specs, which the API server refuses.
+// AddPullSecret adds a Secret to the imagePullSecrets of all Pods and pod templates. Workloads that isOperator
+// matches also get the Secret's name in PullSecretVariable. It returns an error if an operator already has this
+// variable.
 func AddPullSecret(
 	objects []*unstructured.Unstructured, secret string, isOperator func(*unstructured.Unstructured) bool,
 ) error {
@@ -43,7 +42,7 @@ func AddPullSecret(
 	return nil
 }
 
-// mapAt returns the map at a path of names, nil if it does not exist.
+// mapAt returns the map at a path of names, or nil if it does not exist.
 func mapAt(tree map[string]any, path string) map[string]any {
 	for step := range strings.SplitSeq(path, ".") {
 		tree, _ = tree[step].(map[string]any)
