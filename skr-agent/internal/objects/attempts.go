@@ -13,24 +13,23 @@ import (
 
 // Failure is an object that could not be written.
 type Failure struct {
-	// Kind and Name identify the object. Module is the module of a Manifest, empty for other objects.
+	// Module is the module of a Manifest. Empty for other objects.
 	Kind, Name, Module string
 	// Err is the error of the write. It contains the object's name.
 	Err error
 }
 
-// Outcome is the result of writing a bundle. Failures are sorted by message. Retry is the delay until the next try, or
-// 0 if no write failed.
+// Outcome is the result of writing a bundle. Retry is the delay until the next attempt, or 0 if no write failed.
 type Outcome struct {
 	Failures []Failure
 	Retry    time.Duration
-	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed are the leftovers of
-	// lifecycle-manager that were removed since the agent started.
+	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists lifecycle-manager's
+	// removed objects.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
 }
 
-// Err returns all failures in one error, nil for none.
+// Err joins all failures. It returns nil without failures.
 func (o Outcome) Err() error {
 	all := make([]error, len(o.Failures))
 	for i, f := range o.Failures {
@@ -39,12 +38,11 @@ func (o Outcome) Err() error {
 	return errors.Join(all...)
 }
 
-// attempts records the objects that could not be written, each with its own backoff. A refused object does not cause a
-// request in every round, and does not block others. The objects of a new bundle are written without a delay.
+// attempts records the objects that could not be written, each with its own backoff. A refused object does not block
+// others. The objects of a new bundle are written without a delay.
 type attempts struct {
 	failed map[string]*attempt
-	// bundle is the digest of the bundle that is being written, now is the current time, and seen contains the objects
-	// of the bundle.
+	// bundle is the digest of the bundle, and seen contains its objects.
 	bundle string
 	now    time.Time
 	seen   map[string]bool
@@ -57,7 +55,7 @@ type attempt struct {
 	next    time.Time
 }
 
-// firstRetry and slowestRetry are the shortest and longest delay until the next try.
+// Minimum and maximum delays of a retry.
 const (
 	firstRetry   = time.Second
 	slowestRetry = time.Minute
@@ -70,7 +68,7 @@ func (a *attempts) begin(bundle string, now time.Time) {
 	a.bundle, a.now, a.seen = bundle, now, map[string]bool{}
 }
 
-// try writes an object, unless its last attempt failed and the next one is not due yet.
+// try writes an object, unless its last attempt failed and the backoff has not ended.
 func (a *attempts) try(kind, name, module string, write func() error) {
 	object := kind + "/" + name
 	a.seen[object] = true
@@ -105,7 +103,7 @@ func (a *attempts) failing() bool {
 	return false
 }
 
-// end returns the outcome of the round, and forgets objects that are not part of the bundle.
+// end returns the outcome and forgets objects that are not part of the bundle.
 func (a *attempts) end() Outcome {
 	var out Outcome
 	for object, failed := range a.failed {

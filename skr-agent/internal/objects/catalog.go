@@ -14,7 +14,7 @@ import (
 )
 
 // catalog writes the catalog entries of a bundle and deletes all others. It deletes only objects with the label
-// managed-by: kyma, because a runtime's admin can create templates as well.
+// managed-by: kyma, because a runtime's admin can create templates.
 func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) {
 	const templateKind, metaKind = "ModuleTemplate", "ModuleReleaseMeta"
 	managed := client.MatchingLabels{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}
@@ -94,7 +94,7 @@ func (s *Syncer) entry(
 	return nil
 }
 
-// replace decodes into an empty spec, so that fields without a value in the catalog disappear from the object.
+// replace decodes data into an empty spec, which removes fields without a value.
 func replace(spec any, data []byte) error {
 	switch s := spec.(type) {
 	case *v1beta2.ModuleTemplateSpec:

@@ -6,7 +6,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// Checks returns the saved results of modules' checks.
+// Checks returns the saved results of module checks.
 func (k *Keeper) Checks(ctx context.Context) ([]checks.Record, error) {
 	if err := k.load(ctx); err != nil {
 		return nil, err
@@ -14,7 +14,7 @@ func (k *Keeper) Checks(ctx context.Context) ([]checks.Record, error) {
 	return k.memory.Checks, nil
 }
 
-// KeepChecks saves the results of modules' checks.
+// KeepChecks saves the results of module checks.
 func (k *Keeper) KeepChecks(ctx context.Context, records []checks.Record) error {
 	if err := k.load(ctx); err != nil {
 		return err

@@ -11,23 +11,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// fromBundle lists the annotations that a bundle can set on a Manifest, of all annotations that the agent reads.
+// fromBundle lists the agent's annotations that a bundle can set on a Manifest.
 var fromBundle = []string{
 	v1beta2.AnnotationCustomStateCheck, v1beta2.AnnotationRecreate, v1beta2.AnnotationUsesValues,
 	v1beta2.AnnotationRequiresFeatures,
 }
 
-// labelsFromBundle lists the labels that a bundle can set on a Manifest. Other labels belong to users: a label such as
-// operator.kyma-project.io/skip-reconciliation would stay after the bundle.
+// labelsFromBundle lists the labels that a bundle can set on a Manifest. Other labels belong to users.
 var labelsFromBundle = []string{
 	v1beta2.LabelKymaName, v1beta2.LabelManagedBy, v1beta2.LabelChannel, v1beta2.LabelControllerName,
 	v1beta2.LabelMandatoryModule,
 }
 
-// completed returns a Manifest of a bundle with the labels and annotations that the agent sets: the module's name and
-// component, the image rules, the module's values, and the names of the runtime's Kymas. It derives the name and the
-// component from the fields that the agent has checked, because ServiceAccounts and ownership depend on them. It drops
-// the agent's other annotations, so that a bundle cannot replace the agent's records.
+// completed returns a bundle's Manifest with the labels and annotations of the agent, such as the module's name,
+// image rules and values. It drops the agent's other annotations, because a bundle must not replace the agent's
+// records.
 func completed(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
 	annotations := map[string]string{}
 	set := func(annotation, value string) {
@@ -60,11 +58,10 @@ func completed(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
 	return want
 }
 
-// ourDomain is the domain of the project's annotations.
 const ourDomain = "kyma-pull.dev"
 
-// imageRules returns the value of the annotation with the image mirrors, image paths and the pull Secret for the
-// installer. It is empty if the installer needs no rules. A module with a proof of release must pin its images.
+// imageRules returns the annotation with the rules for images: mirrors, paths and the pull Secret. A module with a
+// proof of release must pin its images.
 func imageRules(release []bundle.Content, settings bundle.Settings) string {
 	rules := bundle.ImageRules{
 		Settings: bundle.Settings{

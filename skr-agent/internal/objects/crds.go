@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// FieldOwner is the agent's name in managed fields.
+	// FieldOwner is the agent's field manager.
 	FieldOwner = "kyma-pull"
-	// defaultOwner is the field manager of requests that do not set one, which is the name of the program.
+	// defaultOwner is the field manager of requests that do not set one: the program's name.
 	defaultOwner = "skr-agent"
 )
 
-// Foundation creates the namespace and the CRDs that all other objects need. It applies CRDs and never replaces them,
-// so no stored object is lost. If a webhook refuses the apply, an existing CRD stays.
+// Foundation creates the namespace and the CRDs that all other objects need. If a webhook refuses the apply, an
+// existing CRD stays.
 func Foundation(ctx context.Context, uncached client.Client) error {
 	crds, err := definitions()
 	if err != nil {
@@ -54,14 +54,14 @@ func Foundation(ctx context.Context, uncached client.Client) error {
 	return established(ctx, uncached, pending)
 }
 
-// Definitions restores deleted or changed CRDs. It must be used from one goroutine.
+// Definitions restores deleted or changed CRDs. It is not safe for concurrent use.
 type Definitions struct {
 	// applied contains the generation of each CRD after the last apply, by UID.
 	applied map[types.UID]int64
 }
 
-// Restore restores the agent's CRDs, and reports whether the API server serves all of their kinds. If a CRD is being
-// deleted, a later call restores it. Unchanged CRDs cause no writes.
+// Restore restores the agent's CRDs. served means that the API server serves all of their kinds. It does not write
+// unchanged CRDs.
 func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (served bool, err error) {
 	crds, err := definitions()
 	if err != nil {
@@ -82,7 +82,7 @@ func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (serv
 	return served, errors.Join(problems...)
 }
 
-// restore applies a CRD if it changed, and returns the current CRD, nil if it is being deleted.
+// restore applies a CRD if it changed. It returns nil if the CRD is being deleted.
 func (d *Definitions) restore(
 	ctx context.Context, uncached client.Client, crd *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -94,7 +94,7 @@ func (d *Definitions) restore(
 	return defineOver(ctx, uncached, crd, live)
 }
 
-// read returns the live object, nil if it does not exist.
+// read returns the live object, or nil if it does not exist.
 func read(
 	ctx context.Context, uncached client.Client, object *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -132,7 +132,7 @@ func definitions() ([]*unstructured.Unstructured, error) {
 }
 
 // define applies a CRD, unless the live CRD is being deleted, has a conversion webhook, or has more versions. It
-// returns the resulting CRD, nil if it is being deleted.
+// returns nil if the CRD is being deleted.
 func define(
 	ctx context.Context, uncached client.Client, crd *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -143,7 +143,7 @@ func define(
 	return defineOver(ctx, uncached, crd, live)
 }
 
-// defineOver is like define, but takes the live CRD, nil if it does not exist.
+// defineOver is like define, but the caller passes the live CRD.
 func defineOver(
 	ctx context.Context, uncached client.Client, crd, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -154,8 +154,7 @@ func defineOver(
 	case definesMore(live, crd):
 		return live, nil // the CRDs of a control plane in the same cluster have more versions
 	default:
-		// Take over lifecycle-manager's fields first. Otherwise the apply does not remove those that are not in the
-		// agent's CRD.
+		// Otherwise, the apply does not remove lifecycle-manager's fields that are not in the agent's CRD.
 		err := takeover.TakeFields(ctx, uncached, live, FieldOwner)
 		if err != nil && !isIntercepted(err) {
 			return nil, err
@@ -168,8 +167,7 @@ func defineOver(
 	return applied, err
 }
 
-// apply applies an object and returns the API server's response, nil if a webhook refused the change of an existing
-// object.
+// apply applies an object and returns the API server's response. It returns nil if a webhook refused a change.
 func apply(
 	ctx context.Context, uncached client.Client, object *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -177,7 +175,7 @@ func apply(
 	configuration := client.ApplyConfigurationFromUnstructured(applied)
 	err := uncached.Apply(ctx, configuration, client.FieldOwner(FieldOwner), client.ForceOwnership)
 	if isIntercepted(err) && exists(ctx, uncached, object) {
-		// The agent must start despite the refusal, to remove the module that contains the webhook.
+		// The agent must start to remove the module with the webhook.
 		log.FromContext(ctx).Error(err, "failed to apply, continuing with the existing objects", "kind",
 			object.GetKind(), "name", object.GetName())
 		return nil, nil
@@ -194,8 +192,8 @@ func isIntercepted(err error) bool {
 		(apierrors.IsInternalError(err) || strings.Contains(err.Error(), "denied the request"))
 }
 
-// IsDenied reports whether an error comes from an admission policy, a webhook or a quota. The API server has no typed
-// error for these refusals, so IsDenied matches the messages of Kubernetes' admission plugins.
+// IsDenied reports whether an admission policy, a webhook or a quota denied a request. The API server has no typed
+// error for such denials, so IsDenied matches Kubernetes' messages.
 func IsDenied(err error) bool {
 	if err == nil {
 		return false
@@ -219,7 +217,7 @@ func established(ctx context.Context, uncached client.Client, crds []*unstructur
 				found.SetGroupVersionKind(crd.GroupVersionKind())
 				if err := uncached.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
 					if apierrors.IsNotFound(err) {
-						_, err := define(ctx, uncached, crd) // the CRD was being deleted before and is gone now
+						_, err := define(ctx, uncached, crd) // the terminating CRD is gone now
 						return false, err
 					}
 					return false, err
@@ -233,7 +231,6 @@ func established(ctx context.Context, uncached client.Client, crds []*unstructur
 	return nil
 }
 
-// isEstablished reports whether the API server serves a CRD.
 func isEstablished(crd *unstructured.Unstructured) bool {
 	status, _ := crd.Object["status"].(map[string]any)
 	conditions, _ := status["conditions"].([]any)

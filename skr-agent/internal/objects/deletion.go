@@ -11,9 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// deleteAll removes all objects of a Kyma that was deleted in the control plane. It removes the modules first, then the
-// sealed Secrets and the catalog. It removes the runtime's Kyma last, because the Kyma's status shows the objects that
-// block the removal.
+// deleteAll removes all objects of a Kyma that was deleted in the control plane: modules, sealed Secrets, the
+// catalog, and then the runtime's Kyma, whose status shows a blocked removal.
 func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) {
 	var manifests v1beta2.ManifestList
 	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })
@@ -43,9 +42,8 @@ func (s *Syncer) deleteKyma(ctx context.Context) error {
 	return s.delete(ctx, kyma, "Kyma")
 }
 
-// markRemoval records in an annotation of a Manifest and in the memory that a bundle requests the removal of its
-// module. The caller deletes the Manifest afterwards. If a Manifest without this annotation is deleted, its module
-// stays installed.
+// markRemoval records that a bundle requests the removal of a module. If a Manifest without this record is deleted,
+// its module stays installed.
 func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if m.Annotations[v1beta2.AnnotationRemoval] == v1beta2.True {
 		return nil
@@ -61,7 +59,7 @@ func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// clearRemoval removes the record of markRemoval if a bundle requests the module again.
+// clearRemoval drops the record of markRemoval if a bundle requests the module again.
 func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	delete(m.Annotations, v1beta2.AnnotationRemoval)
 	delete(m.Annotations, v1beta2.AnnotationUnmanaged)

@@ -13,16 +13,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// Memory is the agent's record of the runtime's state. It remains when the Kyma, the Manifests or their CRDs are
-// deleted.
+// Memory is the agent's record of the runtime's state, for restoring the Kyma and the Manifests after their deletion.
 type Memory struct {
-	// Kyma is the last known spec of the runtime's Kyma, nil if unknown.
+	// Kyma is the last known spec of the runtime's Kyma. Nil if unknown.
 	Kyma *v1beta2.KymaSpec `json:"kyma,omitempty"`
-	// Pins is the value of the Kyma's annotation with pinned versions.
+	// Pins is the Kyma's annotation with pinned versions.
 	Pins string `json:"pins,omitempty"`
 	// Manifests are sorted by name.
 	Manifests []Remembered `json:"manifests,omitempty"`
-	// Checks are the results of modules' checks, sorted by module.
+	// Checks contains the results of module checks, sorted by module.
 	Checks []checks.Record `json:"checks,omitempty"`
 }
 
@@ -33,16 +32,15 @@ type Remembered struct {
 	Annotations map[string]string    `json:"annotations,omitempty"`
 	Spec        v1beta2.ManifestSpec `json:"spec"`
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
-	// Leaving is the UID of the Manifest if a bundle requests its removal, otherwise empty.
+	// Leaving is the UID of the Manifest if a bundle requests its removal. Otherwise empty.
 	Leaving types.UID `json:"leaving,omitempty"`
-	// Marked is true if the Manifest to remove was read with the annotation for removal. If the annotation disappears
-	// afterwards, the Manifest is not removed.
+	// Marked means that the Manifest had the annotation for removal. If the annotation disappears afterwards, the
+	// Manifest is not removed.
 	Marked bool `json:"marked,omitempty"`
 }
 
-// Observe returns the memory after a read of the runtime. kyma is nil if the runtime has no Kyma. b is the last
-// accepted bundle, or nil. A Manifest that disappeared although no bundle removed it stays in the memory if b contains
-// it or b is nil. Other Manifests are forgotten, which bounds the size of the memory.
+// Observe returns the memory after a read of the runtime. kyma and b, the last accepted bundle, can be nil. A missing
+// Manifest stays in the memory if b contains it or b is nil.
 func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Checks: m.Checks}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
@@ -80,8 +78,7 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 }
 
 // isLeaving reports whether a bundle removes a Manifest although the cached copy has no annotation for removal. The
-// cached copy may be outdated, because the agent sets the annotation shortly before it deletes the Manifest. If a
-// Manifest without the annotation is being deleted, another client deleted it.
+// cached copy may be outdated.
 func (r *Remembered) isLeaving(live *v1beta2.Manifest) bool {
 	return r.Leaving != "" && r.Leaving == live.UID && !r.Marked && live.DeletionTimestamp.IsZero()
 }
@@ -93,8 +90,7 @@ func (m Memory) manifest(name string) *Remembered {
 	return nil
 }
 
-// leaving returns the memory with another value for the field Leaving of a Manifest: the UID of a Manifest that a
-// bundle removes, or empty.
+// leaving returns the memory with another value for a Manifest's field Leaving.
 func (m Memory) leaving(name string, uid types.UID) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests), Checks: m.Checks}
 	if known := next.manifest(name); known != nil {
@@ -107,21 +103,20 @@ func (m Memory) leaving(name string, uid types.UID) Memory {
 
 // recovery lists the steps that restore the last state of the runtime.
 type recovery struct {
-	// kyma is true if the runtime's Kyma must be created again.
+	// kyma means that the runtime's Kyma must be created again.
 	kyma bool
-	// release are Manifests that are being deleted without a request of a bundle. Their objects stay.
+	// release contains Manifests that another client deleted. Their objects stay.
 	release []v1beta2.Manifest
-	// restore are Manifests to create again, also after an interrupted restore.
+	// restore contains Manifests to create again.
 	restore []Remembered
-	// finish are Manifests that a bundle removes and that have the annotation restoring, because their restore was
-	// interrupted or another client set the annotation. Their modules are removed after the restore is finished.
+	// finish contains Manifests to remove whose restore was interrupted. The restore must be completed first.
 	finish []Remembered
 }
 
 func (r recovery) isEmpty() bool { return !r.kyma && len(r.release)+len(r.restore)+len(r.finish) == 0 }
 
-// namedBy returns a function that reports whether a bundle contains a Manifest of the given name. If b is nil, the
-// function always returns true.
+// namedBy returns a function that reports whether a bundle contains a Manifest name. It always returns true for a nil
+// bundle.
 func namedBy(b *bundle.Bundle) func(string) bool {
 	if b == nil {
 		return func(string) bool { return true }
@@ -133,8 +128,8 @@ func namedBy(b *bundle.Bundle) func(string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// missing returns the steps to recover the runtime's state. b is the last accepted bundle, or nil. A Manifest that is
-// not in the bundle is not restored, because an older agent without a memory may have removed it.
+// missing returns the steps to restore the runtime's state. b is the last accepted bundle, or nil. A Manifest that is
+// not in the bundle is not restored.
 func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{kyma: kyma == nil && m.Kyma != nil}
 	named := namedBy(b)
@@ -154,7 +149,7 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 				todo.restore = append(todo.restore, known)
 			}
 		case !found.DeletionTimestamp.IsZero():
-			// Without a bundle, it is unknown whether the removal was requested.
+			// Without a bundle, it is unknown whether a removal was requested.
 			if b != nil && !slices.Contains(b.Statement.Predicate.Removals, found.Module()) &&
 				controllerutil.ContainsFinalizer(found, v1beta2.FinalizerManifest) {
 				todo.release = append(todo.release, *found)
@@ -166,7 +161,7 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	return todo
 }
 
-// withoutMarks drops the annotations removal and restoring, which describe the state of one live object.
+// withoutMarks drops the annotations removal and restoring, which belong to one live object.
 func withoutMarks(annotations map[string]string) map[string]string {
 	kept := map[string]string{}
 	for name, value := range annotations {

@@ -48,8 +48,8 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 		live     []v1beta2.Manifest
 		removals []string
 		again    bool     // the Kyma is created again
-		release  []string // Manifests that are released
-		restore  []string // Manifests that are created again
+		release  []string // released Manifests
+		restore  []string // recreated Manifests
 		keeps    int      // Manifests in memory
 		bundle   string   // module of the last accepted bundle; default keda, "-" for no bundle
 	}{
@@ -235,7 +235,7 @@ func TestRemovalContinuesAfterInterruptedRestore(t *testing.T) {
 	}
 }
 
-// full is a client that refuses to create Secrets, like an exceeded quota.
+// full is a client that refuses to create Secrets, as with an exceeded quota.
 type full struct{ client.Client }
 
 func (f full) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {

@@ -11,9 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// keepMetadata sets the labels and annotations of the bundle on an object. It removes those that the agent set earlier
-// and that are no longer in the bundle, according to managedFields. It keeps the labels and annotations of other
-// clients.
+// keepMetadata sets the labels and annotations of the bundle on an object. It removes those that the agent set
+// earlier, and keeps those of other clients.
 func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	ownLabels, ownAnnotations := ownMetadata(object.GetManagedFields())
 	// The annotation belongs to the runtime's admin, even if the agent wrote it.
@@ -22,8 +21,8 @@ func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	object.SetAnnotations(inLine(object.GetAnnotations(), annotations, ownAnnotations))
 }
 
-// inLine returns the live labels or annotations with the desired entries. own contains the names of the entries that
-// the agent applied earlier. inLine removes these entries if they are no longer desired.
+// inLine returns live labels or annotations with the desired entries. It removes undesired entries in own, which the
+// agent applied earlier.
 func inLine(live, desired map[string]string, own map[string]bool) map[string]string {
 	kept := maps.Clone(live)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
@@ -33,7 +32,7 @@ func inLine(live, desired map[string]string, own map[string]bool) map[string]str
 	return with(kept, desired)
 }
 
-// ownMetadata returns the names of the labels and annotations that the agent wrote last. It ignores unreadable entries.
+// ownMetadata returns the names of the labels and annotations that the agent applied, from managedFields.
 func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[string]bool) {
 	labels, annotations = map[string]bool{}, map[string]bool{}
 	for _, entry := range entries {
@@ -56,8 +55,7 @@ func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[s
 	return labels, annotations
 }
 
-// addNames adds the names of the fields. managedFields contains each name as f:NAME, and an entry "." for the map
-// itself.
+// addNames adds the names of the fields in managedFields, which have the form f:NAME.
 func addNames(names map[string]bool, fields map[string]json.RawMessage) {
 	for field := range fields {
 		if name, is := strings.CutPrefix(field, "f:"); is {

@@ -10,17 +10,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// labelInterval is the interval between two checks of the namespace's labels. The agent does not watch them.
+// labelInterval is the interval between two checks of the namespace's labels, which the agent does not watch.
 const labelInterval = time.Minute
 
-// labeling is the result of the last check of the namespace: the labels that were set, and the time.
+// labeling is the result of the last check of the namespace's labels.
 type labeling struct {
 	done map[string]string
 	at   time.Time
 }
 
-// namespace maintains the labels of the agent's namespace: the label managed-by and the labels in the bundle's
-// settings.
+// namespace sets the labels of the agent's namespace: managed-by and the labels in the bundle's settings.
 func (s *Syncer) namespace(ctx context.Context, settings map[string]string, now time.Time) error {
 	want := with(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}, settings)
 	if s.Label == nil || maps.Equal(want, s.labels.done) && now.Before(s.labels.at.Add(labelInterval)) {
@@ -28,7 +27,7 @@ func (s *Syncer) namespace(ctx context.Context, settings map[string]string, now 
 	}
 	err := s.Label(ctx, want)
 	if apierrors.IsForbidden(err) && len(settings) == 0 {
-		err = nil // if a bundle sets no labels, the agent may lack the permission
+		err = nil // without labels in the bundle, the agent may lack the permission
 	}
 	if err != nil {
 		return err

@@ -1,7 +1,5 @@
-// Package objects writes the Kyma, the module catalog and the Manifests of a verified bundle to the runtime. It does
-// not write objects that match the bundle.
-//
-// It removes a Manifest only if the bundle lists its module among the removals.
+// Package objects writes the Kyma, the module catalog and the Manifests of a verified bundle to the runtime. It
+// removes a Manifest only if the bundle lists its module among the removals.
 package objects
 
 import (
@@ -25,16 +23,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// Syncer writes to one runtime. It may read from a cache. It must be used from one goroutine.
+// Syncer writes to one runtime. It may read from a cache. It is not safe for concurrent use.
 type Syncer struct {
 	Client client.Client
-	// Uncached reads objects and fields that are not in the cache: leftovers of lifecycle-manager and managedFields.
+	// Uncached reads objects that are not in the cache: lifecycle-manager's objects and managedFields.
 	Uncached client.Client
-	// Secrets deletes the sealed Secrets of a deleted Kyma after the last module was removed.
+	// Secrets deletes the sealed Secrets of a deleted Kyma.
 	Secrets *secrets.Keeper
-	// Keeper records which Manifests a bundle removes. Nil disables the record.
+	// Keeper records the Manifests that a bundle removes. Nil disables the record.
 	Keeper *Keeper
-	// Label sets labels on the agent's namespace. Nil disables the labeling.
+	// Label sets labels on the agent's namespace. Nil disables the labels.
 	Label func(ctx context.Context, want map[string]string) error
 
 	attempts attempts
@@ -48,10 +46,10 @@ type Syncer struct {
 	complete atomic.Bool
 }
 
-// IsIncomplete reports whether Manifests of the latest bundle are still being written. Any goroutine may call it.
+// IsIncomplete reports whether Manifests of the latest bundle are still being written. It is safe for concurrent use.
 func (s *Syncer) IsIncomplete() bool { return !s.complete.Load() }
 
-// begin marks the bundle as incomplete if it is new.
+// begin marks a new bundle as incomplete.
 func (s *Syncer) begin(b *bundle.Bundle) {
 	if s.written != b.Digest.String() {
 		s.complete.Store(false)
@@ -66,12 +64,11 @@ func (s *Syncer) finish(b *bundle.Bundle) {
 
 const namespace = v1beta2.RuntimeNamespace
 
-// all is the object name in the Failure for a kind that could not be listed.
+// all is the object name in a Failure about a kind that could not be listed.
 const all = "*"
 
-// Sync writes the objects of a bundle. unstaged contains the modules whose content is not available, with the reason.
-// Sync does not change their Manifests, nor the Manifests whose upgrade waits according to the gate. A failed object
-// does not block others, and is tried again with its own backoff.
+// Sync writes the objects of a bundle. It skips Manifests in unstaged, whose content is missing, and Manifests whose
+// upgrade waits for the gate. A failed object does not block others.
 func (s *Syncer) Sync(
 	ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time,
 ) Outcome {
@@ -98,9 +95,8 @@ func (s *Syncer) Sync(
 	return s.outcome()
 }
 
-// SyncStaged is the part of Sync that can run while content is being fetched. It writes the Manifests of all modules,
-// except the modules that are keys of the map waiting. It does not remove modules or make them unmanaged. The next Sync
-// reports the failures of SyncStaged.
+// SyncStaged is the part of Sync that can run while content is being fetched. It writes Manifests, except those of
+// modules in waiting. It does not remove modules or make them unmanaged. The next Sync reports its failures.
 func (s *Syncer) SyncStaged(
 	ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time,
 ) {
@@ -137,7 +133,7 @@ func (s *Syncer) install(
 	}
 }
 
-// writer returns the functions with which the takeover phases write to the runtime.
+// writer returns the clients and functions for the takeover phases.
 func (s *Syncer) writer() takeover.Writer {
 	return takeover.Writer{
 		Client: s.Client, Uncached: s.Uncached, Try: s.attempts.try, Failing: s.attempts.failing, Patch: s.patch,
@@ -152,7 +148,7 @@ func (s *Syncer) outcome() Outcome {
 	return out
 }
 
-// kyma creates the runtime's Kyma. Afterwards the spec belongs to the runtime's admin, and the agent only updates
+// kyma creates the runtime's Kyma. Afterwards, the spec belongs to the runtime's admin, and the agent updates only
 // labels and annotations.
 func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
 	kyma := &v1beta2.Kyma{}
@@ -232,7 +228,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 		return fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
 	}
 	if !manifest.DeletionTimestamp.IsZero() {
-		return s.renewLeaving(ctx, manifest, want) // a later round creates the Manifest again
+		return s.renewLeaving(ctx, manifest, want) // the next call creates the Manifest again
 	}
 	if err := s.writer().Inherit(ctx, manifest, want.Inherited); err != nil {
 		return err
@@ -260,9 +256,9 @@ func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest) error {
 	return s.renewLeaving(ctx, manifest, want)
 }
 
-// renewLeaving updates a Manifest that is being deleted, because the removal may need the operator of a newer version.
-// It does not change the default CR in the spec, which must still be deleted. It does not change a Manifest that
-// another client deleted or that is unmanaged.
+// renewLeaving updates a Manifest that is being deleted, because the removal may need a newer operator. The default
+// CR in the spec does not change, because it must still be deleted. Unmanaged Manifests, and Manifests that another
+// client deleted, do not change.
 func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
 	if !manifest.IsRemoved() || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 		return nil
@@ -293,7 +289,7 @@ func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bun
 	return s.patch(ctx, before, manifest, "Manifest")
 }
 
-// sameSpec reports whether two specs have equal JSON. It ignores differences in the order and format of raw JSON.
+// sameSpec reports whether two specs have equal JSON, independent of order and format.
 func sameSpec(a, b v1beta2.ManifestSpec) bool {
 	return equality.Semantic.DeepEqual(generic(a), generic(b))
 }
@@ -310,7 +306,7 @@ func generic(v any) any {
 	return tree
 }
 
-// unmanage marks the Manifest of a module as unmanaged and deletes the Manifest. The module's objects stay.
+// unmanage marks a Manifest as unmanaged and deletes it. The module's objects stay.
 func (s *Syncer) unmanage(ctx context.Context, name string) error {
 	manifest := &v1beta2.Manifest{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, manifest)
@@ -325,7 +321,6 @@ func (s *Syncer) unmanage(ctx context.Context, name string) error {
 	return s.delete(ctx, manifest, "Manifest")
 }
 
-// removals deletes the Manifests of modules.
 func (s *Syncer) removals(ctx context.Context, modules []string) {
 	if len(modules) == 0 {
 		return

@@ -29,7 +29,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// cluster is the API server for all tests of this package, nil if no kube-apiserver is available.
+// cluster is the API server for all tests of this package. Nil if kube-apiserver is not available.
 var cluster client.Client
 
 func TestMain(m *testing.M) {
@@ -70,7 +70,6 @@ type world struct {
 	writes int
 }
 
-// counting is a client that counts its writes.
 type counting struct {
 	client.Client
 	world *world
@@ -105,7 +104,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// get reads an object, and reports whether it exists and is not being deleted.
+// get reads an object. It returns false if the object is missing or being deleted.
 func (w *world) get(o client.Object, name string) bool {
 	w.Helper()
 	err := cluster.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)

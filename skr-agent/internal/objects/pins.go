@@ -6,7 +6,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// newKyma returns the Kyma to create in the runtime. It moves the pinned versions from the spec to an annotation.
+// newKyma returns the Kyma to create in the runtime. Pinned versions become an annotation.
 func newKyma(spec v1beta2.KymaSpec, labels, annotations map[string]string) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{}
 	kyma.Namespace, kyma.Name = namespace, v1beta2.RuntimeKymaName

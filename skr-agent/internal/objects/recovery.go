@@ -23,20 +23,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Keeper restores deleted Kymas and Manifests, and stores the necessary state in a Secret. It must be used from one
-// goroutine.
+// Keeper restores deleted Kymas and Manifests. It stores the necessary state in a Secret. It is not safe for
+// concurrent use.
 type Keeper struct {
 	// Client can read from a cache. Uncached does not.
 	Client, Uncached client.Client
-	// Signer signs with the agent's key. The Keeper ignores a Secret with another signature.
+	// Signer signs the Secret with the agent's key. The Keeper ignores a Secret with another signature.
 	Signer trust.Signer
 
 	memory Memory
-	// saved is the content of the Secret, nil if unknown.
+	// saved is the content of the Secret. Nil if unknown.
 	saved  []byte
 	loaded bool
-	// whole identifies the objects, and wholeBundle the last accepted bundle, of the last complete call of Restore: no
-	// object was missing, and the memory was saved. Restore is a no-op while neither has changed.
+	// whole and wholeBundle identify the objects and the bundle of the last complete call of Restore. Restore does
+	// nothing while both are unchanged.
 	whole       string
 	wholeBundle *bundle.Bundle
 }
@@ -46,20 +46,19 @@ const (
 	MemorySecret    = "skr-agent-memory"
 	memoryData      = "memory.json.gz"
 	memorySignature = "signature"
-	// maxMemoryBytes limits the compressed memory, because a Secret can have at most 1 MiB. maxUnpackedBytes limits the
-	// decompressed memory.
+	// maxMemoryBytes limits the compressed memory, because a Secret can have at most 1 MiB. maxUnpackedBytes limits
+	// the decompressed memory.
 	maxMemoryBytes   = 900 << 10
 	maxUnpackedBytes = 64 << 20
-	// signedAs is the start of the signed text of a Memory, so that no other signature with the agent's key is valid
-	// for it.
+	// signedAs is the prefix of the signed text. No other signature with the agent's key is valid for a Memory.
 	signedAs = "kyma-pull agent memory v1\n"
 )
 
 // Restore restores deleted Manifests with their inventories, and the runtime's Kyma with its last spec. If another
-// client deletes a Manifest, the objects of its module stay and the Manifest is created again. b is the last accepted
-// bundle, or nil. Without a bundle, Restore cannot know whether a deletion was requested.
+// client deletes a Manifest, the module's objects stay and the Manifest is created again. b is the last accepted
+// bundle. It can be nil.
 //
-// It returns the names of the restored objects. The error contains the failed steps.
+// Restore returns the names of the restored objects. The error contains the failed steps.
 func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []string, err error) {
 	if err := k.load(ctx); err != nil {
 		return nil, err
@@ -78,8 +77,7 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests})
 		return nil, errors.Join(saved, k.finishAll(ctx, k.memory.missing(nil, manifests, b).finish))
 	}
-	// If the memory cannot be saved, because it is too large or a quota refuses it, this process uses the unsaved
-	// memory.
+	// If a quota refuses the Secret, this process uses the unsaved memory.
 	problems := []error{k.keep(ctx, k.memory.Observe(kyma, manifests, b))}
 	todo := k.memory.missing(kyma, manifests, b)
 	if todo.kyma {
@@ -107,7 +105,7 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	return restored, err
 }
 
-// readVersions returns the names, UIDs and resource versions of the runtime's Kyma and all Manifests.
+// readVersions returns the names, UIDs and resource versions of the runtime's Kyma and Manifests.
 func readVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
 	versions := []string{"seen"} // the result is not empty even without objects
 	for i := range manifests {
@@ -120,8 +118,8 @@ func readVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
 	return strings.Join(versions, "\n")
 }
 
-// readAll returns the runtime's Kyma, nil if it does not exist, and all Manifests. The Manifests belong to the cache
-// and must not be modified.
+// readAll returns the runtime's Kyma and Manifests from the cache. The Kyma is nil if it does not exist. Callers must
+// not modify the Manifests.
 func (k *Keeper) readAll(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -138,7 +136,7 @@ func (k *Keeper) readAll(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest
 	return kyma, manifests.Items, nil
 }
 
-// restoreKyma creates a missing Kyma, and reports whether it was missing.
+// restoreKyma creates a missing Kyma and reports whether it was missing.
 func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error) {
 	var labels, annotations map[string]string
 	if b != nil {
@@ -148,8 +146,8 @@ func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error
 	return k.create(ctx, kyma, "Kyma")
 }
 
-// restoreManifest creates a Manifest and restores its inventory before the installer reconciles the Manifest. Without
-// the inventory, an upgrade or a removal would not delete any objects.
+// restoreManifest creates a Manifest and restores its inventory before the installer reconciles it. Without the
+// inventory, a removal would not delete any objects.
 func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, error) {
 	manifest := &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{
@@ -211,8 +209,7 @@ func (k *Keeper) finishAll(ctx context.Context, all []Remembered) error {
 	return errors.Join(problems...)
 }
 
-// finish restores the inventory of an existing Manifest, and reports whether the inventory was missing. It does not
-// create Manifests.
+// finish restores the inventory of an existing Manifest. It reports whether the inventory was missing.
 func (k *Keeper) finish(ctx context.Context, known Remembered) (bool, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: known.Name}, manifest); err != nil {
@@ -224,8 +221,8 @@ func (k *Keeper) finish(ctx context.Context, known Remembered) (bool, error) {
 	return true, k.restoreInventory(ctx, manifest, known.Synced)
 }
 
-// restoreInventory writes the inventory, and then removes the annotation that keeps the installer from reconciling the
-// Manifest. If list is empty, the Manifest keeps its inventory.
+// restoreInventory writes the inventory of a Manifest and then lets the installer reconcile it. An empty list does
+// not change the inventory.
 func (k *Keeper) restoreInventory(ctx context.Context, manifest *v1beta2.Manifest, list []v1beta2.Resource) error {
 	before := manifest.DeepCopy()
 	if len(list) > 0 {
@@ -243,7 +240,7 @@ func (k *Keeper) restoreInventory(ctx context.Context, manifest *v1beta2.Manifes
 	return nil
 }
 
-// create creates an object, and reports whether it was missing.
+// create creates an object and reports whether it was missing.
 func (k *Keeper) create(ctx context.Context, object client.Object, kind string) (bool, error) {
 	err := k.Uncached.Create(ctx, object, client.FieldOwner(FieldOwner))
 	if apierrors.IsAlreadyExists(err) {
@@ -268,8 +265,8 @@ func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Leave records that a bundle removes a Manifest, before the Manifest is deleted. If the memory cannot be saved, the
-// removal continues, because the Manifest also gets an annotation. Restore then saves the memory or returns the error.
+// Leave records that a bundle removes a Manifest, before the Manifest is deleted. If the record cannot be saved, it
+// does not return an error, because an annotation also marks the removal.
 func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -281,8 +278,7 @@ func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Stay records that no bundle removes a Manifest any more. Like Leave, it does not return an error if the memory cannot
-// be saved.
+// Stay drops the record of Leave. It does not return an error if the memory cannot be saved.
 func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -304,7 +300,7 @@ func (k *Keeper) Save(ctx context.Context) error {
 }
 
 // load reads the memory once. It returns an error for a damaged memory or a wrong signature, and then starts with an
-// empty memory. Until the Manifests are observed again, deleted ones cannot be restored.
+// empty memory.
 func (k *Keeper) load(ctx context.Context) error {
 	if k.loaded {
 		return nil
@@ -345,7 +341,7 @@ func (k *Keeper) keep(ctx context.Context, next Memory) error {
 		return fmt.Errorf("save the state of the runtime: %w", err)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}, Data: data}
-	// Update runs first, because with an exhausted quota Create fails even if the Secret exists.
+	// With an exhausted quota, Create fails even if the Secret exists, so try Update first.
 	err = k.Uncached.Update(ctx, secret)
 	if apierrors.IsNotFound(err) {
 		err = k.Uncached.Create(ctx, secret)

@@ -8,11 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// settled records the objects that match the bundle. They are compared again only after they or the bundle change. The
-// record is a cache and can be dropped at any time.
+// settled records the objects that match the bundle. They are compared again only after they or the bundle change.
 type settled struct {
-	// manifests and catalog are the Manifests and the catalog of the last compared bundle. They are immutable. The
-	// references prevent Go from reusing their memory, because the function same compares addresses.
+	// manifests and catalog belong to the last compared bundle. The function same compares their addresses.
 	manifests []bundle.Manifest
 	catalog   bundle.Catalog
 	settings  string
@@ -20,7 +18,7 @@ type settled struct {
 	versions  map[string]string // UID and resource version of each matching object, by KIND/NAME
 }
 
-// begin drops all records if the content of the bundle differs from the last compared bundle.
+// begin drops all records if the content of the bundle changed.
 func (s *settled) begin(b *bundle.Bundle) {
 	if settings := imageRules(nil, b.State.Settings); s.versions == nil || settings != s.settings ||
 		!maps.Equal(b.Statement.Predicate.Values, s.values) ||

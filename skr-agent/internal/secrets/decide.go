@@ -19,19 +19,21 @@ const (
 	Nothing = "nothing"
 	Create  = "create"
 	Update  = "update"
-	// Replace deletes and creates a Secret, because the type of a Secret and immutable Secrets cannot be updated.
+	// Replace deletes and creates a Secret, because immutable Secrets and the type of a Secret cannot be updated.
 	Replace = "replace"
 )
 
-// Change is an action on one Secret. Secret is the object to write, nil for none.
+// Change is an action on one Secret. Secret is the object to write, or nil.
 type Change struct {
 	What   string
 	Secret *corev1.Secret
 }
 
-// Decide returns the change from the existing Secret, which can be nil, to the wanted Secret. It is pure. It returns an
-// error if the existing Secret has another owner, because the agent must not adopt it. The agent owns a Secret with the
-// agent's label, with the known UID, or with exactly the wanted content. Removing the label therefore has no effect.
+// Decide returns the change from the existing Secret, which can be nil, to the wanted Secret. It returns an error if
+// the existing Secret has another owner.
+//
+// The agent owns a Secret with the agent's label, the known UID, or exactly the wanted content. Removing the label
+// therefore has no effect.
 func Decide(want bundle.RuntimeSecret, have *corev1.Secret, known types.UID) (Change, error) {
 	labels := map[string]string{}
 	maps.Copy(labels, want.Labels)

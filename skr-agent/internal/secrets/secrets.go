@@ -1,7 +1,7 @@
 // Package secrets decrypts the sealed Secrets of a bundle with the agent's key, and writes them into the runtime.
 //
-// It changes only Secrets that the agent wrote, and deletes only Secrets that the bundle lists for removal. It writes
-// decrypted values only into Secrets. Errors, logs and reports contain only names and reasons.
+// It changes only Secrets that the agent wrote, and deletes only Secrets that the bundle lists for removal. Errors,
+// logs and reports never contain decrypted values.
 package secrets
 
 import (
@@ -23,7 +23,7 @@ import (
 
 // Keeper reconciles the Secrets of one runtime. It is not safe for concurrent use.
 type Keeper struct {
-	// Client reads from the API server, because a cache would contain all Secrets of the cluster.
+	// Client must not be cached, because a cache would contain all Secrets of the cluster.
 	Client   client.Client
 	Runtime  string
 	Identity *age.X25519Identity
@@ -36,8 +36,8 @@ type Keeper struct {
 // Recipient returns the age recipient for the runtime's Secrets.
 func (k *Keeper) Recipient() string { return k.Identity.Recipient().String() }
 
-// Keep writes the sealed Secrets into the runtime, and returns the outcome. If again is false and the same revision was
-// already written without a problem, Keep does not write. If sealed is nil, all Secrets stay.
+// Keep writes the sealed Secrets into the runtime and returns the outcome. If again is false, it does not write the
+// same revision twice. If sealed is nil, all Secrets stay.
 func (k *Keeper) Keep(ctx context.Context, sealed *bundle.Sealed, again bool) *bundle.ReportedSecrets {
 	if sealed == nil {
 		k.last = nil
@@ -66,8 +66,8 @@ func (k *Keeper) keep(ctx context.Context, sealed *bundle.Sealed) []error {
 	return append(problems, k.remove(ctx, secrets.Removals)...)
 }
 
-// Clear deletes all sealed Secrets of a runtime whose Kyma was deleted. If it cannot decrypt the Secrets, they stay,
-// because their names are unknown.
+// Clear deletes all sealed Secrets of a deleted Kyma. Secrets that it cannot decrypt stay, because their names are
+// unknown.
 func (k *Keeper) Clear(ctx context.Context, sealed *bundle.Sealed) error {
 	if sealed == nil {
 		return nil
@@ -117,7 +117,7 @@ func (k *Keeper) write(ctx context.Context, want bundle.RuntimeSecret) error {
 	return responseOf(err)
 }
 
-// know records that the agent wrote a Secret. The agent then recognizes the Secret if a user removes its label.
+// know records that the agent wrote a Secret, in case a user removes its label.
 func (k *Keeper) know(at string, secret *corev1.Secret) {
 	if k.ours == nil {
 		k.ours = map[string]types.UID{}
@@ -151,8 +151,8 @@ func (k *Keeper) delete(ctx context.Context, have *corev1.Secret) error {
 	return responseOf(client.IgnoreNotFound(err))
 }
 
-// refused is the reason of an error from the API server. It omits the message, because an admission webhook can include
-// the Secret in it.
+// refused is the reason of an API server's error. It omits the message, because an admission webhook can include the
+// Secret in it.
 type refused metav1.StatusReason
 
 func (r refused) Error() string {
@@ -170,7 +170,7 @@ func responseOf(err error) error {
 	return refused(apierrors.ReasonForError(err))
 }
 
-// reasonOf returns the reason of the first problem, "" for none. The default is WriteFailed.
+// reasonOf returns the reason of the first problem, or "" without problems. The default is WriteFailed.
 func reasonOf(problems []error) reason.Reason {
 	if len(problems) == 0 {
 		return ""
@@ -185,7 +185,7 @@ func reasonOf(problems []error) reason.Reason {
 	return reason.WriteFailed
 }
 
-// trouble joins the problems, "" for none.
+// trouble joins the problems.
 func trouble(problems []error) string {
 	texts := make([]string, 0, len(problems))
 	for _, p := range problems {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// fieldManager identifies the entries of a manager in managedFields, except those of subresources.
+// fieldManager identifies the entries of a manager in managedFields, except for subresources.
 type fieldManager struct {
 	Name      string
 	Operation metav1.ManagedFieldsOperationType
@@ -19,7 +19,7 @@ func (m fieldManager) has(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == m.Name && e.Operation == m.Operation && e.Subresource == ""
 }
 
-// fieldManagers returns the managers with the given names, for the operations Apply and Update.
+// fieldManagers returns the managers with the given names, for Apply and Update.
 func fieldManagers(names []string) []fieldManager {
 	var all []fieldManager
 	for _, name := range names {
@@ -30,8 +30,8 @@ func fieldManagers(names []string) []fieldManager {
 	return all
 }
 
-// removeFieldManagers returns managedFields without the entries of managers, nil if managers have no entries. If no
-// entry remains, it returns one empty entry, because the API server clears managedFields only then.
+// removeFieldManagers returns managedFields without the entries of managers, or nil if managers have none. An empty
+// result has one empty entry, because the API server clears managedFields only then.
 func removeFieldManagers(entries []metav1.ManagedFieldsEntry, managers []fieldManager) []metav1.ManagedFieldsEntry {
 	isTheirs := func(e metav1.ManagedFieldsEntry) bool { return isOneOf(managers, e) }
 	left := slices.DeleteFunc(slices.Clone(entries), isTheirs)
@@ -44,8 +44,8 @@ func removeFieldManagers(entries []metav1.ManagedFieldsEntry, managers []fieldMa
 	return left
 }
 
-// replaceFieldManagers returns managedFields in which one manager has applied the fields of the given managers. by is
-// the name of that manager. If the given managers own no fields, the result is nil.
+// replaceFieldManagers returns managedFields in which by has applied the fields of the given managers. It returns nil
+// if the given managers own no fields.
 func replaceFieldManagers(
 	entries []metav1.ManagedFieldsEntry, managers []fieldManager, by string,
 ) ([]metav1.ManagedFieldsEntry, error) {

@@ -12,14 +12,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TakenFields returns managedFields in which another manager has applied lifecycle-manager's fields, nil if
-// lifecycle-manager owns no fields. by is the name of the other manager. As long as lifecycle-manager owns a field, an
-// apply of a version without this field does not remove it.
+// TakenFields returns managedFields in which the manager by has applied lifecycle-manager's fields. It returns nil if
+// lifecycle-manager owns no fields. Otherwise, an apply would not remove lifecycle-manager's fields.
 func TakenFields(entries []metav1.ManagedFieldsEntry, by string) ([]metav1.ManagedFieldsEntry, error) {
 	return replaceFieldManagers(entries, lifecycleManager(), by)
 }
 
-// lifecycleManager are the field managers of lifecycle-manager.
 func lifecycleManager() []fieldManager { return fieldManagers(v1beta2.LifecycleManagerFieldManagers()) }
 
 // TakeFields makes another field manager the owner of lifecycle-manager's fields in an object.
@@ -27,9 +25,8 @@ func TakeFields(ctx context.Context, uncached client.Client, o *unstructured.Uns
 	return moveFields(ctx, uncached, o, lifecycleManager(), to, to)
 }
 
-// GiveFields makes lifecycle-manager the owner of the fields that a manager applied to a module's object, and removes
-// the module's mark. The next apply of lifecycle-manager then removes the fields that are not in its version.
-// GiveFields changes only the given object, not the cluster.
+// GiveFields makes lifecycle-manager the owner of the fields that from applied to a module's object, and removes the
+// module's mark. It changes only the given object, not the cluster.
 func GiveFields(o *unstructured.Unstructured, from string) error {
 	ours := []fieldManager{{from, metav1.ManagedFieldsOperationApply}}
 	entries, err := replaceFieldManagers(o.GetManagedFields(), ours, v1beta2.FieldManagerApplier)
@@ -45,8 +42,7 @@ func GiveFields(o *unstructured.Unstructured, from string) error {
 	return nil
 }
 
-// ReleaseDefaultCR returns the patch that removes a module's marks from its default CR. Lifecycle-manager identifies
-// the CR by kind and name.
+// ReleaseDefaultCR returns the patch that removes a module's marks from its default CR.
 func ReleaseDefaultCR() []byte {
 	return fmt.Appendf(nil, `{"metadata":{"labels":{%q:null,%q:null},"annotations":{%q:null}}}`,
 		v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy)
@@ -58,8 +54,8 @@ func (w Writer) transferFields(ctx context.Context, o *unstructured.Unstructured
 	return moveFields(ctx, w.Uncached, o, fieldManagers(w.Owners), to, w.Owner)
 }
 
-// moveFields transfers the fields of the managers in from to another manager, whose name is to. If this name is empty,
-// the fields get no owner. If the object changed since it was read, moveFields returns a conflict.
+// moveFields makes the manager to the owner of the fields of the managers in from. If to is empty, the fields get no
+// owner. It returns a conflict after a concurrent change.
 func moveFields(
 	ctx context.Context, uncached client.Client, o *unstructured.Unstructured, from []fieldManager, to, as string,
 ) error {

@@ -14,12 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Inherit adds the objects that lifecycle-manager installed to the inventory of a Manifest. It does so once for each
-// list of inherited objects, so an object that was deleted afterwards is not added again. The installer does not
-// reconcile the Manifest until Inherit is complete.
+// Inherit adds the objects that lifecycle-manager installed to the inventory of a Manifest, once for each list of
+// inherited objects. The installer does not reconcile the Manifest until Inherit is complete.
 //
-// Inherit can be interrupted at any point and called again. Its last write records the list in an annotation and lets
-// the installer continue.
+// Inherit can be interrupted and called again. Its last write lets the installer continue.
 func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherited []bundle.ObjectRef) error {
 	digest := inheritedDigest(inherited)
 	if digest == "" || manifest.Annotations[v1beta2.AnnotationInherited] == digest {
@@ -33,7 +31,7 @@ func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherit
 	if manifest.Status.State == "" {
 		manifest.Status.State = v1beta2.StateProcessing
 	}
-	// The optimistic lock prevents the patch from overwriting an inventory that is newer than the cached copy.
+	// The cached copy may be outdated. The optimistic lock protects a newer inventory.
 	if err := w.Client.Status().
 		Patch(ctx, manifest, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("add inherited objects to the inventory of Manifest %s/%s: %w", namespace, manifest.Name, err)
@@ -51,7 +49,7 @@ func (w Writer) pauseInstaller(ctx context.Context, manifest *v1beta2.Manifest) 
 	return w.Patch(ctx, before, manifest, "Manifest")
 }
 
-// inheritedDigest returns the digest of a list of inherited objects, or an empty string for an empty list.
+// inheritedDigest returns the digest of a list of inherited objects, or "" for an empty list.
 func inheritedDigest(inherited []bundle.ObjectRef) string {
 	if len(inherited) == 0 {
 		return ""

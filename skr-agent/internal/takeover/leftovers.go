@@ -10,9 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Leftovers are lifecycle-manager's own objects in a runtime, in the order of removal. They belong to the webhook that
-// reports changes to the control plane: first the webhook configuration, then its Deployment, then the objects that the
-// Pods need. The list includes objects of earlier versions.
+// Leftovers are lifecycle-manager's own objects in a runtime, in the order of removal. They belong to the webhook
+// that reports changes to the control plane. The list includes objects of earlier versions.
 //
 // Source: lifecycle-manager, skr-webhook/resources.yaml, internal/service/watcher/resources.
 var Leftovers = []bundle.ObjectRef{
@@ -44,7 +43,7 @@ var Leftovers = []bundle.ObjectRef{
 }
 
 // IsLeftover reports whether an object with the name of a leftover belongs to lifecycle-manager. It must have
-// lifecycle-manager's label or field manager, and must not have the mark of a module or another owner.
+// lifecycle-manager's label or field manager, and no other owner.
 func IsLeftover(o *metav1.PartialObjectMetadata) bool {
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated,
 		v1beta2.AnnotationAdopt} {
@@ -61,8 +60,7 @@ func IsLeftover(o *metav1.PartialObjectMetadata) bool {
 		})
 }
 
-// marksOf returns the annotations of the runtime's Kyma with which lifecycle-manager identifies the Kyma in the control
-// plane.
+// marksOf returns the annotations with which lifecycle-manager identifies the Kyma in the control plane.
 func marksOf(kyma *v1beta2.Kyma) []string {
 	var marks []string
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated} {

@@ -14,12 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// MadeDefaultCR reports whether lifecycle-manager created a default CR. Lifecycle-manager does not mark default CRs, so
-// only the label of its early versions or its field manager shows this.
+// MadeDefaultCR reports whether lifecycle-manager created a default CR, according to the CR's label or field manager.
 func MadeDefaultCR(o *metav1.PartialObjectMetadata) bool { return isKymas(o) || createdByKyma(o) }
 
-// createdByKyma reports whether managedFields shows that lifecycle-manager created a default CR. The API server records
-// a create request with the operation Update.
+// createdByKyma reports whether managedFields show that lifecycle-manager created a default CR.
 //
 // Source: lifecycle-manager c5b83f1b, internal/manifest/modulecr.
 func createdByKyma(o *metav1.PartialObjectMetadata) bool {
@@ -30,8 +28,8 @@ func createdByKyma(o *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// Kymas returns the value of the annotation v1beta2.AnnotationKymas for a runtime. It is empty for publishers before
-// 0.1.0, whose bundles do not contain the names of Kymas.
+// Kymas returns the value of the annotation v1beta2.AnnotationKymas for a runtime. It is empty for bundles of
+// publishers before 0.1.0.
 func Kymas(p bundle.Predicate) string {
 	var names []string
 	for _, kyma := range append([]trust.Kyma{p.Owner()}, p.FormerKymas...) {
@@ -48,11 +46,11 @@ func Kymas(p bundle.Predicate) string {
 const maxManifestName = 62
 
 // Marks returns the marks that lifecycle-manager sets on the objects of a module. A mark is NAMESPACE/NAME of the
-// module's Manifest in the control plane. The result has one mark for each Kyma and each name in modules. kymas is the
-// value of the annotation v1beta2.AnnotationKymas. A module without a component has no marks.
+// module's Manifest in the control plane. kymas is the value of the annotation v1beta2.AnnotationKymas. A module
+// without a component has no marks.
 //
-// A Manifest's name ends with a hash of the component and the module. If the name is truncated, it can lose the hash.
-// Then two components whose names start alike share one Manifest in lifecycle-manager, and one mark.
+// A Manifest's name ends with a hash of the component and the module. A truncated name can lose the hash, so two
+// components can have the same mark.
 //
 // Source: lifecycle-manager c5b83f1b, CreateModuleName in pkg/module/common.
 func Marks(kymas, component string, modules ...string) []string {
@@ -73,8 +71,8 @@ func Marks(kymas, component string, modules ...string) []string {
 	return marks
 }
 
-// Installed reports whether lifecycle-manager installed an object for a module with these marks. An object that a
-// Manifest of this runtime has marked since then belongs to that Manifest.
+// Installed reports whether lifecycle-manager installed an object for a module with these marks. It returns false for
+// an object with the mark of a Manifest of this runtime.
 func Installed(o *metav1.PartialObjectMetadata, namespace string, marks []string) bool {
 	if !isKymas(o) || strings.HasPrefix(o.Annotations[v1beta2.AnnotationOwnedBy], namespace+"/") {
 		return false
@@ -90,7 +88,7 @@ func Installed(o *metav1.PartialObjectMetadata, namespace string, marks []string
 	)
 }
 
-// isKymas reports whether an object has the current or former value of lifecycle-manager's label managed-by.
+// isKymas reports whether an object has lifecycle-manager's label managed-by, with the current or former value.
 func isKymas(o *metav1.PartialObjectMetadata) bool {
 	return slices.Contains([]string{v1beta2.ManagedByKyma, "declarative-v2"}, o.Labels[v1beta2.LabelManagedBy])
 }

@@ -1,6 +1,6 @@
-// Package takeover is the agent's part of a takeover from Kyma's lifecycle-manager. It recognizes lifecycle-manager's
-// objects and fields, adopts its modules, removes its leftovers, and can return the objects to it. A bundle starts each
-// phase of the takeover.
+// Package takeover implements the agent's part of a takeover from lifecycle-manager. It recognizes
+// lifecycle-manager's objects and fields, adopts its modules, removes its own objects, and can return modules to
+// lifecycle-manager. A bundle starts each phase.
 package takeover
 
 import (
@@ -18,35 +18,35 @@ import (
 
 const namespace = v1beta2.RuntimeNamespace
 
-// all is the object name in the Failure for a kind that could not be listed.
+// all is the object name in a Failure about a kind that could not be listed.
 const all = "*"
 
-// Phases runs the takeover phases and records the completed steps. It must be used from one goroutine.
+// Phases runs the takeover phases and records the completed steps. It is not safe for concurrent use.
 type Phases struct {
-	// Done is the digest of the bundle whose phase is complete. Run returns immediately for this bundle.
+	// Done is the digest of the bundle whose phase is complete.
 	Done string
-	// Removed are the leftovers that this process removed.
+	// Removed contains lifecycle-manager's objects that this process removed.
 	Removed []bundle.ObjectRef
 }
 
-// Writer contains the clients and functions with which the phases write to the runtime.
+// Writer contains the clients and functions of the takeover phases.
 type Writer struct {
-	// Client may read from a cache; Uncached does not.
+	// Client may read from a cache. Uncached does not.
 	Client, Uncached client.Client
-	// Try calls write for an object. It skips the call while the backoff after the last failed write is running.
-	// Failing reports whether a write for the bundle failed.
+	// Try calls write for an object, except during the backoff after a failure. Failing reports whether a write for
+	// the bundle failed.
 	Try     func(kind, name, module string, write func() error)
 	Failing func() bool
 	Patch   func(ctx context.Context, before, after client.Object, kind string) error
 	Delete  func(ctx context.Context, object client.Object, kind string) error
 	// Definitions returns the CRDs that the agent applies.
 	Definitions func() ([]*unstructured.Unstructured, error)
-	// Owner is the agent's field manager. Owners are all field managers that the agent has used.
+	// Owner is the agent's field manager. Owners also contains its former field managers.
 	Owner  string
 	Owners []string
 }
 
-// Run executes the takeover phase of the bundle, if the phase requires more than installing the bundle's objects.
+// Run executes the takeover phase of the bundle.
 func (p *Phases) Run(ctx context.Context, b *bundle.Bundle, w Writer) {
 	if phase := b.State.Takeover; phase != bundle.TakeoverClean && phase != bundle.TakeoverRelease ||
 		p.Done == b.Digest.String() {
@@ -63,7 +63,7 @@ func (p *Phases) Run(ctx context.Context, b *bundle.Bundle, w Writer) {
 	}
 }
 
-// clean removes lifecycle-manager's leftovers from the runtime, and lifecycle-manager's marks from the runtime's Kyma.
+// clean removes lifecycle-manager's own objects from the runtime, and its marks from the runtime's Kyma.
 func (p *Phases) clean(ctx context.Context, w Writer) {
 	for _, leftover := range Leftovers {
 		w.Try(leftover.Kind, leftover.Name, "", func() error { return p.removeLeftover(ctx, w, leftover) })
@@ -107,8 +107,8 @@ func (p *Phases) removeLeftover(ctx context.Context, w Writer, leftover bundle.O
 	return nil
 }
 
-// release makes all modules unmanaged and deletes their Manifests. The installer returns the objects of a module to
-// lifecycle-manager before the Manifest is gone. release reports whether Manifests still exist.
+// release makes all modules unmanaged and deletes their Manifests. The installer then returns the modules' objects to
+// lifecycle-manager. release reports whether Manifests still exist.
 func (w Writer) release(ctx context.Context) bool {
 	var manifests v1beta2.ManifestList
 	w.Try("Manifest", all, "", func() error {
@@ -134,8 +134,7 @@ func (w Writer) release(ctx context.Context) bool {
 }
 
 // releaseObjects releases all objects that do not belong to a module. Lifecycle-manager becomes the owner of the
-// agent's fields in the catalog and in CRDs, because it removes only fields that it owns. The agent's fields in the
-// Kyma get no owner, because lifecycle-manager must not remove the user's spec.
+// catalog and CRDs. The fields of the Kyma get no owner, because lifecycle-manager must not remove the user's spec.
 func (w Writer) releaseObjects(ctx context.Context) {
 	for _, kind := range []struct{ name, owner string }{{"ModuleTemplate", "catalog-sync"},
 		{"ModuleReleaseMeta", "catalog-sync"}, {"Kyma", ""}} {

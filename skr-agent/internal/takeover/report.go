@@ -11,29 +11,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Facts is the input of the report about the takeover phase of the last accepted bundle.
+// Facts is the input of the report about a takeover phase.
 type Facts struct {
 	// Bundle is the last accepted bundle, or nil.
 	Bundle    *bundle.Bundle
 	Manifests []v1beta2.Manifest
-	// PhaseDone and Removed are the values of Phases.Done and Phases.Removed.
+	// Values of Phases.Done and Phases.Removed.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
-	// Unstaged contains the error of each module whose content is missing.
+	// Unstaged contains the error of each module with missing content.
 	Unstaged map[string]error
-	// Trouble summarizes failed writes to the runtime, nil if none failed.
+	// Trouble summarizes failed writes to the runtime. Nil without failures.
 	Trouble *bundle.ReportedTrouble
 	// Unmanaged contains the versions of unmanaged modules by name.
 	Unmanaged map[string]string
-	// Message returns the problem of a Manifest, empty if it has none.
+	// Message returns the problem of a Manifest. Empty without a problem.
 	Message func(*v1beta2.Manifest) string
 }
 
-// Releases reports whether a bundle returns the runtime to lifecycle-manager. From then on, lifecycle-manager writes
-// the Kyma's status, the catalog and the CRDs.
+// Releases reports whether a bundle returns the runtime to lifecycle-manager, which then writes the Kyma's status,
+// the catalog and the CRDs.
 func Releases(b *bundle.Bundle) bool { return b != nil && b.State.Takeover == bundle.TakeoverRelease }
 
-// Progress returns the progress of the takeover phase of the last accepted bundle, or nil if the bundle has no phase.
+// Progress returns the progress of the bundle's takeover phase, or nil if the bundle has no phase.
 func Progress(facts Facts) *bundle.ReportedTakeover {
 	if facts.Bundle == nil || facts.Bundle.State.Takeover == "" {
 		return nil
@@ -53,8 +53,7 @@ func Progress(facts Facts) *bundle.ReportedTakeover {
 	return t
 }
 
-// Released returns the modules that were returned to lifecycle-manager and no longer have a Manifest, with the versions
-// that lifecycle-manager continues with.
+// Released returns the modules without a Manifest that were returned to lifecycle-manager, with their versions.
 func Released(facts Facts, reported []bundle.ReportedModule) (all []bundle.ReportedModule) {
 	if !Releases(facts.Bundle) {
 		return nil
@@ -67,7 +66,7 @@ func Released(facts Facts, reported []bundle.ReportedModule) (all []bundle.Repor
 	return all
 }
 
-// unfinished returns why the phase clean or release is not complete.
+// unfinished returns the reason why the phase clean or release is not complete.
 func unfinished(facts Facts) string {
 	switch {
 	case facts.Trouble != nil:
@@ -90,8 +89,8 @@ func Forget(status *v1beta2.KymaStatus, b *bundle.Bundle) {
 	}
 }
 
-// adopted returns the modules that were applied completely with their inherited objects. If modules are missing, why is
-// the reason for the first of them.
+// adopted returns the modules that were applied completely with their inherited objects. why is the reason for the
+// first missing module.
 func adopted(facts Facts) (modules []string, why string) {
 	for _, want := range facts.Bundle.State.All() {
 		if len(want.Inherited) == 0 {
@@ -116,7 +115,7 @@ func adopted(facts Facts) (modules []string, why string) {
 	return modules, why
 }
 
-// isAdopted reports whether a Manifest contains its inherited objects and any of its versions was applied completely.
+// isAdopted reports whether a Manifest contains its inherited objects and was applied completely in any version.
 func isAdopted(m *v1beta2.Manifest) bool {
 	return m.Annotations[v1beta2.AnnotationInherited] != "" && m.DeletionTimestamp.IsZero() &&
 		(m.Applied() != nil || meta.IsStatusConditionTrue(m.Status.Conditions, v1beta2.ConditionInstallation))

@@ -8,11 +8,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// spacing is the minimum time between two reports of one watch. The first change is reported immediately.
+// spacing is the minimum time between two reports of one watch.
 const spacing = 5 * time.Second
 
-// ledger contains the number of changes of one watch, and the objects that changed last. It has no side effects. It
-// contains each object once, and at most bundle.MaxWatchedReported objects.
+// ledger counts the changes of one watch and contains its last changed objects, at most bundle.MaxWatchedReported. It
+// has no side effects.
 type ledger struct {
 	changes int64
 	trouble string
@@ -20,8 +20,7 @@ type ledger struct {
 	reported bundle.ReportedWatch
 	// reportedAt is the time when include last changed the field reported.
 	reportedAt time.Time
-	// recent contains the changed objects that the field reported does not contain yet, without duplicates, newest
-	// last.
+	// recent contains changed objects that the field reported does not contain yet, newest last.
 	recent []object
 }
 
@@ -36,18 +35,18 @@ func (l *ledger) changed(o object) {
 	l.recent = append(l.recent, o)
 }
 
-// pending reports whether the watch has changes that the field reported does not contain yet.
+// pending reports whether the watch has unreported changes.
 func (l *ledger) pending() bool {
 	return l.changes != l.reported.Changes || l.trouble != l.reported.Trouble
 }
 
-// reportDelay returns the time until pending changes can be reported, 0 if they can be reported now.
+// reportDelay returns the time until pending changes can be reported, or 0 if they can be reported now.
 func (l *ledger) reportDelay(now time.Time) time.Duration {
 	return max(0, l.reportedAt.Add(spacing).Sub(now))
 }
 
-// include adds the pending changes to the reported changes. All reports with a sequence of at least since contain them.
-// since must be higher than the sequences of all previous reports, and not higher than the sequence of the next report.
+// include adds the pending changes to the reported changes. since is a lower limit for the sequences of reports with
+// these changes. It must be higher than all previous sequences, and not higher than the next one.
 func (l *ledger) include(since int64, now time.Time) {
 	if !l.pending() || l.reportDelay(now) > 0 {
 		return

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// known is the part of an object that a watch stores: its name, and a fingerprint of its spec or status.
+// known is the stored part of a watched object: its name, and a fingerprint of its spec or status.
 type known struct {
 	metav1.ObjectMeta
 	fingerprint string
 }
 
-// shrink is the transform function of the informers. It reduces an object to its stored part. The fingerprint covers
-// the spec if the informer receives metadata, and the status if it receives whole objects.
+// shrink is the transform function of the informers. It reduces an object to its stored part, with a fingerprint of
+// the spec for metadata and of the status for whole objects.
 func shrink(in any) (any, error) {
 	switch o := in.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -43,7 +43,7 @@ func small(o metav1.Object, fingerprint string) *known {
 	}
 }
 
-// specPrint returns a fingerprint that changes with the generation, and at the start of a deletion. For kinds without
+// specPrint returns a fingerprint that changes with the generation and the start of a deletion. For kinds without
 // generations, such as ConfigMaps, it changes with the resource version.
 func specPrint(o metav1.Object) string {
 	deleting := o.GetDeletionTimestamp() != nil

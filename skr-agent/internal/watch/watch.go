@@ -1,10 +1,9 @@
-// Package watch reports changes of objects in the runtime to the control plane. The input is the watchers of the last
-// accepted bundle. The output is the changed objects for the report, and a call that starts a round of the agent.
+// Package watch reports changes of objects in the runtime to the control plane. Its input is the watchers of the last
+// accepted bundle. Its output is the changed objects for the report.
 //
-// Each watcher has one watch of at most maxObjects objects, and stores a name and a fingerprint of each object. The
-// report is bounded and contains only names of objects. Objects that exist at the start of a watch are not reported. An
-// object that gains or loses the watched labels is reported as changed. Watches of kinds that are not served are
-// retried.
+// Each watcher has one watch of at most maxObjects objects, and stores a name and a fingerprint of each object.
+// Objects that exist at the start of a watch are not reported. An object that gains or loses the watched labels is
+// reported as changed. Watches of kinds that are not served are retried.
 package watch
 
 import (
@@ -27,8 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxObjects limits the objects of one watch. An object needs about 600 bytes, so all watches together need less than
-// 40 MiB.
+// maxObjects limits the objects of one watch. All watches together need less than 40 MiB.
 const maxObjects = 2_000
 
 // Watches runs the watches of one runtime.
@@ -37,7 +35,7 @@ type Watches struct {
 	objects  dynamic.Interface
 	// limit is the maximum number of objects of one watch.
 	limit int
-	// ctx stops all watches when it is done, and wake is called for changes. Start sets both.
+	// ctx stops all watches, and wake is called for changes. Start sets both.
 	ctx  context.Context
 	wake func(wait time.Duration)
 
@@ -45,19 +43,18 @@ type Watches struct {
 	running map[string]*watch
 }
 
-// watch is a running Watcher with the changes that it has observed.
+// watch is a running watcher with its observed changes.
 type watch struct {
 	bundle.Watcher
 	ledger
 	stop context.CancelFunc
-	// synced is the informer's HasSynced. After the watch exceeds its limit, it is a constant function, so that the
-	// informer's memory can be freed.
+	// synced is the informer's HasSynced, or a constant function if the watch exceeded its limit, which frees the
+	// informer's memory.
 	synced cache.InformerSynced
-	// objects is the number of stored objects. full is true if the number exceeded the limit and the watch was stopped.
+	// objects counts the stored objects. full means that the watch was stopped because it exceeded the limit.
 	objects int
 	full    bool
-	// absent is true if the kind was not served when the watch started. All of its objects are then reported as
-	// changes.
+	// absent means that the kind was not served at the start of the watch. All of its objects are then changes.
 	absent bool
 }
 
@@ -66,8 +63,8 @@ func New(metadata metadata.Interface, objects dynamic.Interface) *Watches {
 	return &Watches{metadata: metadata, objects: objects, limit: maxObjects, running: map[string]*watch{}}
 }
 
-// Start sets the context of all watches and the function that is called for changes. The function's argument is the
-// time until Report includes the change. Start must be called once, before Set.
+// Start sets the context of all watches and the function that is called for changes. wait is the time until Report
+// includes the change. Start must be called once, before Set.
 func (w *Watches) Start(ctx context.Context, wake func(wait time.Duration)) {
 	w.ctx, w.wake = ctx, wake
 }
@@ -100,9 +97,9 @@ func same(a, b bundle.Watcher) bool {
 	return a.Name == b.Name && a.GVR() == b.GVR() && a.Field == b.Field && maps.Equal(a.Labels, b.Labels)
 }
 
-// Report returns the reported changes of all watches, sorted by name. The result changes only if objects change. since
-// must be higher than the sequences of all previous reports, and not higher than the sequence of the next report. wait
-// is the time until pending changes are included, 0 if none are pending.
+// Report returns the reported changes of all watches, sorted by name. since is the minimum sequence of the report. It
+// must be higher than the sequences of all previous reports. wait is the time until pending changes are included, or
+// 0 if none are pending.
 func (w *Watches) Report(since int64, now time.Time) (reported []bundle.ReportedWatch, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -213,8 +210,7 @@ func (w *Watches) observe(one *watch, obj any, more int, counts bool) {
 	})
 }
 
-// failed handles errors of an informer. A kind that is not served is not reported as a problem, because the informer
-// retries.
+// failed handles errors of an informer. A kind that is not served is not a problem, because the informer retries.
 func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, err error) {
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
@@ -230,8 +226,7 @@ func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, er
 	}
 }
 
-// note calls the function write, which records a change, if the watch is running. If this is the first pending change
-// of the watch, note starts a round of the agent.
+// note calls write, which records a change, if the watch is running. The first pending change wakes the agent.
 func (w *Watches) note(one *watch, write func()) {
 	w.mu.Lock()
 	if w.running[one.Name] != one || one.full {

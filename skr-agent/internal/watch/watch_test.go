@@ -22,13 +22,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
-// world is an API server and the watches of an agent. The agent can watch only resources that were passed to allow.
+// world is an API server with the watches of an agent. The agent can watch only resources that were passed to allow.
 type world struct {
 	*testing.T
 	admin   kubernetes.Interface
 	watches *Watches
 	woken   chan time.Duration
-	// interval is the number of reports. It is used as since, which must increase.
+	// interval counts reports. It is used as since, which must increase.
 	interval int64
 }
 
@@ -95,7 +95,7 @@ func (w *world) report(watcher string) bundle.ReportedWatch {
 	return bundle.ReportedWatch{}
 }
 
-// until waits until the function seen returns true for the report of a watcher.
+// until waits until seen returns true for the report of a watcher.
 func (w *world) until(watcher, what string, seen func(bundle.ReportedWatch) bool) {
 	w.Helper()
 	limit := time.After(2 * time.Minute)
