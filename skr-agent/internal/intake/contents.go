@@ -10,15 +10,14 @@ import (
 
 // Contents reads the contents of bundles.
 type Contents struct {
-	// Place is the store with the bundles. If it is nil, contents are read only from their own repositories.
+	// Place is the store with the bundles. If nil, contents are read only from their own repositories.
 	Place      store.Store
 	Registries *store.Registries
 }
 
-// Fetch reads a content and verifies its digest. It reads the content from its repository, and if that fails from
-// Place, which has imported content. If the repository is in another registry, Fetch reads from Place first, because
-// connections to another registry hang behind an air gap. The error is from the first read, or from the last read if
-// the first returned store.ErrNotFound.
+// Fetch reads a content and verifies its digest. It tries the content's own repository and then Place, which has
+// imported content. For a repository in another registry, Place is first, because connections can hang behind an air
+// gap.
 func (c Contents) Fetch(
 	ctx context.Context, content bundle.Content, settings bundle.Settings, limit int64,
 ) ([]byte, error) {

@@ -1,9 +1,9 @@
-// Package intake decides whether a runtime accepts a bundle. The input is the bundle's manifest, the source of its
-// documents, the runtime's trust and the time. The output is the complete bundle, or a *refusal.Error with the failed
+// Package intake decides whether a runtime accepts a bundle. Its input is the bundle's manifest, the source of its
+// documents, the runtime's trust and the time. Its output is the complete bundle, or a *refusal.Error with the failed
 // check.
 //
-// The agent, the commands verify and import, and the import folder all use Open, so they accept the same bundles. The
-// package has no state and does not write.
+// The agent and the commands verify and import use Open, so they accept the same bundles. The package has no state
+// and does not write.
 package intake
 
 import (
@@ -27,7 +27,7 @@ import (
 type Source struct {
 	// Documents reads the desired state and the catalog.
 	Documents store.Fetcher
-	// Proof reads a module's proof of release. It is called only if the root of trust has release keys.
+	// Proof reads a module's proof of release. Open calls it only if the root of trust has release keys.
 	Proof func(context.Context, bundle.Content) ([]byte, error)
 }
 
@@ -38,9 +38,9 @@ type Opened struct {
 	Documents map[digest.Digest][]byte
 }
 
-// MissingError reports that the source does not have all documents of a bundle.
+// MissingError means that the source does not have all documents of a bundle.
 type MissingError struct {
-	// Statement is the verified statement of the bundle.
+	// Statement is the verified signed statement of the bundle.
 	Statement bundle.Statement
 	Missing   []Missing
 	cause     error
@@ -57,12 +57,11 @@ func (e *MissingError) Error() string { return e.cause.Error() }
 // Unwrap returns the error of the first missing document.
 func (e *MissingError) Unwrap() error { return e.cause }
 
-// Open verifies a bundle. It verifies the statement and both documents, refuses downgrades of modules that the
-// statement does not allow, and requires a proof of release for all installed and offered modules.
+// Open verifies a bundle: the signed statement, both documents, downgrades of modules, and the proof of release of
+// each module.
 //
-// The checks stop at the first failure, so no data is parsed before it is authenticated. The error is a *refusal.Error,
-// a *MissingError, or another error of the source. A *MissingError contains either all missing documents or all missing
-// proofs.
+// The checks stop at the first failure, so no data is parsed before it is authenticated. The error is a
+// *refusal.Error, a *MissingError, or another error of the source.
 func Open(
 	ctx context.Context, source Source, fetched bundle.Fetched, trusted bundle.Trust, now time.Time,
 ) (Opened, error) {
@@ -105,16 +104,14 @@ func clock(now time.Time, last bundle.Accepted) time.Time {
 	return now
 }
 
-// reader reads the documents of one bundle.
 type reader struct {
 	statement bundle.Statement
 	documents map[digest.Digest][]byte
 	absent    []Missing
-	cause     error // the error of the first document that the source does not have
+	cause     error // error of the first missing document
 }
 
-// read reads a document and stores it in r, or records that the source does not have it. It returns all errors except
-// store.ErrNotFound.
+// read reads a document. It records a missing document and returns all other errors.
 func (r *reader) read(d ocispec.Descriptor, what string, read func() ([]byte, error)) error {
 	if r.documents[d.Digest] != nil ||
 		slices.ContainsFunc(r.absent, func(m Missing) bool { return m.Descriptor.Digest == d.Digest }) {
@@ -141,7 +138,7 @@ func (r *reader) missing() error {
 	return &MissingError{r.statement, r.absent, r.cause}
 }
 
-// proofs reads the proofs of release of all installed and offered modules, if the root of trust has release keys.
+// proofs reads the modules' proofs of release if the root of trust has release keys.
 func (r *reader) proofs(ctx context.Context, source Source, root trust.Root, state bundle.DesiredState) error {
 	if !root.HasReleaseKeys() {
 		return nil

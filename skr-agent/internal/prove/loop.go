@@ -7,7 +7,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// measurement is a pending measurement of a check.
 type measurement struct {
 	key        running
 	target     Target
@@ -40,9 +39,8 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 }
 
-// take returns the measurements to start now and marks them as running. It leaves out measurements beyond the limit of
-// their module, which start when a running measurement of the module ends. next is the time until the next measurement,
-// 0 for none.
+// take marks due measurements as running and returns them. It omits measurements beyond the limit of their module.
+// next is the time until the next measurement, or 0 without one.
 func (r *Runner) take(now time.Time) (due []measurement, next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,8 +88,8 @@ func (r *Runner) measure(ctx context.Context, m measurement) {
 	r.wakeUp()
 }
 
-// record records the outcome of a measurement, unless the check changed since it was taken. It reports whether the
-// result of the check changed.
+// record records the outcome of a measurement, unless the check changed. It reports whether the result of the check
+// changed.
 func (r *Runner) record(taken measurement, outcome checks.Measurement) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

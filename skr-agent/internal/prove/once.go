@@ -9,26 +9,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// jobsStay is the message for a check with a Job, which a check run does not measure.
+// jobsStay is the message for a check with a Job, which a check run does not start.
 const jobsStay = "a check run does not start Jobs"
 
 // once is a check run, which measures each check once.
 type once struct {
 	target  Target
 	started bool
-	// result is the result of the run. The run is complete once result.Measured is set.
+	// result is the result of the run. It is complete once result.Measured is set.
 	result bundle.ReportedCheckRun
 }
 
-// HasRun reports whether the latest run has this ID. The run can be waiting, running or complete.
+// HasRun reports whether the latest check run has this ID. The run may not be complete.
 func (r *Runner) HasRun(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.run != nil && r.run.result.ID == id
 }
 
-// SetRun replaces the latest run. The runner measures each definition of the target once, in addition to its regular
-// measurements. If problem is not empty, the runner does not measure, and the problem is the result.
+// SetRun replaces the latest check run, which measures each check of the target once. If problem is not empty, the
+// run only returns the problem.
 func (r *Runner) SetRun(id string, t Target, problem string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,7 +40,7 @@ func (r *Runner) SetRun(id string, t Target, problem string) {
 	r.wakeUp()
 }
 
-// RunResult returns the result of the latest run, or nil if no run is complete.
+// RunResult returns the result of the latest check run, or nil if it is not complete.
 func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,8 +51,8 @@ func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 	return &result
 }
 
-// takeRun marks a waiting run as started and returns it. It returns nil if no run waits. states contains the states of
-// the module's own checks, with the values before the upgrade.
+// takeRun marks a waiting check run as started and returns it. It returns nil if no run waits. states contains the
+// states of the module's regular checks.
 func (r *Runner) takeRun() (run *once, states []checks.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *Runner) runOnce(ctx context.Context, run *once, known []checks.State) {
 	}
 	all.Wait()
 	if ctx.Err() != nil {
-		return // the process is shutting down, so measurements were interrupted
+		return // measurements were interrupted during shutdown
 	}
 	r.mu.Lock()
 	run.result.Checks, run.result.Measured = checks.Reported(states), r.Now().UTC()

@@ -1,8 +1,8 @@
-// Package prove measures the checks of modules after the modules became ready. The input is the modules with their
-// checks. The output is the results for the report, and records that the agent saves.
+// Package prove measures the checks of modules after the modules became ready. Its input is the modules with their
+// checks. Its output is results for the report, and records that the agent saves.
 //
-// A single timer wakes the runner for the next measurement. Without checks no timer runs. Measurements of different
-// checks run concurrently, so that a slow endpoint does not delay other checks.
+// A single timer starts the next measurement. Checks are measured concurrently, so that a slow endpoint does not
+// delay other checks.
 package prove
 
 import (
@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// workers limits the number of concurrent measurements, and workersPerModule those of one module, so a module with
-	// slow checks cannot delay the checks of other modules.
+	// workers limits concurrent measurements, and workersPerModule those of one module. A module with slow checks
+	// cannot delay other modules.
 	workers, workersPerModule = 8, 2
-	// alignment is the interval to which the times of measurements are rounded, so that many checks cause few wake-ups.
+	// alignment is the interval to which measurement times are rounded, so that many checks cause few wake-ups.
 	alignment = time.Second
-	// beforeTimeout limits the time for the measurements before an upgrade.
+	// beforeTimeout limits the time for measurements before an upgrade.
 	beforeTimeout = 30 * time.Second
 	// saveInterval is the minimum time between two saves if only counts of checks changed.
 	saveInterval = 5 * time.Minute
@@ -33,14 +33,14 @@ const (
 // Target is a module with checks.
 type Target struct {
 	Module, Version string
-	// User is the account that installs the module, "" for the agent's own account.
+	// User is the account that installs the module. Empty for the agent's own account.
 	User string
 	// Namespaces are the namespaces of the module's objects.
 	Namespaces  []string
 	Definitions []checks.Definition
-	// CheckFor is the time for which the checks are measured after the module becomes ready.
+	// CheckFor is how long checks are measured after the module becomes ready.
 	CheckFor time.Duration
-	// Installed is true if the runtime runs this version of the module. Ready is true if the module is also ready.
+	// Installed means that the runtime runs this version of the module. Ready means that this version is also ready.
 	Installed, Ready bool
 }
 
@@ -48,7 +48,7 @@ type Target struct {
 type Options struct {
 	// Measure measures a check once, within the check's timeout.
 	Measure func(ctx context.Context, t Target, d checks.Definition, before string) checks.Measurement
-	// Before returns the value of a check before an upgrade, "" for none.
+	// Before returns the value of a check before an upgrade. Empty if the check has no such value.
 	Before func(context.Context, Target, checks.Definition) string
 	// Changed is called after the result of a check changed.
 	Changed func()
@@ -64,20 +64,18 @@ type Runner struct {
 	mu      sync.Mutex // guards the fields below
 	modules map[string]*module
 	running map[running]bool
-	// run is the latest check run, nil for none.
+	// run is the latest check run, or nil.
 	run *once
-	// saved contains the records of the last save, which was at savedAt.
+	// saved contains the records of the last save at savedAt.
 	saved   []checks.Record
 	savedAt time.Time
 }
 
-// module is a module whose checks are measured.
 type module struct {
 	checks.Record
 	target Target
 }
 
-// running identifies a running measurement.
 type running struct{ module, version, check string }
 
 // New returns a Runner without modules.
@@ -88,7 +86,7 @@ func New(options Options) *Runner {
 	}
 }
 
-// Restore continues from saved records. Set then drops the records of modules without a target.
+// Restore sets saved records. The next call of Set drops the records of other modules.
 func (r *Runner) Restore(records []checks.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,8 +96,7 @@ func (r *Runner) Restore(records []checks.Record) {
 	r.saved, r.savedAt = r.records(), r.Now()
 }
 
-// Set replaces the modules whose checks are measured. After a change of a module's version, its checks start again once
-// the new version is installed.
+// Set replaces the modules whose checks are measured. The checks of a module start again for each installed version.
 func (r *Runner) Set(targets []Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +105,7 @@ func (r *Runner) Set(targets []Target) {
 		m := r.modules[t.Module]
 		if m == nil || m.Version != t.Version {
 			if !t.Installed {
-				continue // the values before the upgrade are not measured yet
+				continue // wait for the values before the upgrade
 			}
 			m = &module{Record: checks.Record{Module: t.Module, Version: t.Version}}
 		}
@@ -122,8 +119,7 @@ func (r *Runner) Set(targets []Target) {
 	r.wakeUp()
 }
 
-// MeasureBefore measures the values of checks before an upgrade to the version of each target, once. It waits for at
-// most the timeouts of the checks, and at most 30 seconds.
+// MeasureBefore measures the values of checks once before an upgrade. It takes at most 30 seconds.
 func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
 	ctx, cancel := context.WithTimeout(ctx, beforeTimeout)
 	defer cancel()
@@ -146,7 +142,7 @@ func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
 			return nil
 		})
 	}
-	_ = modules.Wait() // the functions of the group return no errors
+	_ = modules.Wait() // the functions return no errors
 }
 
 // measureBefore measures the values of a module's checks before an upgrade.
@@ -165,11 +161,11 @@ func (r *Runner) measureBefore(ctx context.Context, t Target, m *module) {
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions of the group return no errors
+	_ = group.Wait() // the functions return no errors
 }
 
-// Results returns the results of a module's checks in a version, sorted by name. It returns nil if the module has not
-// been ready yet.
+// Results returns the check results of a module version, sorted by name. It returns nil if the module has not been
+// ready yet.
 func (r *Runner) Results(name, version string) []bundle.ReportedCheck {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,8 +176,7 @@ func (r *Runner) Results(name, version string) []bundle.ReportedCheck {
 	return checks.Reported(m.States)
 }
 
-// Unsaved returns all records, and whether to save them. Records must be saved if they differ from the last save in
-// more than counts, or if counts changed and saveInterval has passed.
+// Unsaved returns all records, and whether to save them. Changes of counts alone are saved only after saveInterval.
 func (r *Runner) Unsaved() ([]checks.Record, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +190,7 @@ func (r *Runner) Unsaved() ([]checks.Record, bool) {
 		})
 }
 
-// Saved records that the records were saved.
+// Saved marks records as saved.
 func (r *Runner) Saved(records []checks.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -223,6 +218,6 @@ func (r *Runner) records() []checks.Record {
 func (r *Runner) wakeUp() {
 	select {
 	case r.wake <- struct{}{}:
-	default: // the runner is already being woken
+	default: // a wake-up is already pending
 	}
 }

@@ -32,7 +32,7 @@ var (
 	query = fleet.Check{Name: "query", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
 )
 
-// world is a running Runner with fake measurements and the fake time of synctest.
+// world is a running Runner with fake measurements and synctest's fake time.
 type world struct {
 	*Runner
 	measured, changed atomic.Int64

@@ -11,16 +11,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// A fleet's registry can move. The settings of a bundle announce the next location, and the agent then also searches
-// for bundles in that location. It uses the location with the newest bundle, and continues to use it after a restart.
+// A fleet's registry can move. The settings of a bundle announce the next location, which the agent then also polls.
+// The agent uses the location with the newest bundle, also after a restart.
 
-// location contains the location of the fleet's registry in use, and the next location while a move is announced.
+// location contains the current location of the fleet's registry, and the announced next location.
 type location struct {
-	// used is the location in use.
+	// used is the current location.
 	used store.Store
-	// next is the location that the last accepted bundle announces, nil for none.
+	// next is the location that the last accepted bundle announces. Nil without a move.
 	next store.Store
-	// skipped contains the time of the next attempt for each other location that did not respond, by its name.
+	// skipped contains the time of the next attempt for each location that did not respond.
 	skipped map[string]time.Time
 	// patience limits the time to read another location.
 	patience time.Duration
@@ -28,18 +28,18 @@ type location struct {
 
 const (
 	otherLocationTimeout = 10 * time.Second
-	// skipOther is the time until the agent tries again to read another location that did not respond.
+	// skipOther is the retry interval for another location that did not respond.
 	skipOther = 10 * time.Minute
 )
 
-// savedLocation is the location in use in the saved state. It applies only while the configured location equals
-// Installed. An operator who enrolls the runtime again with another location overrides it.
+// savedLocation is the saved current location. It applies only while the configured location is Installed, so an
+// operator can override it.
 type savedLocation struct {
 	Installed string `json:"installed"`
 	Used      string `json:"used"`
 }
 
-// Location returns the location in use, from which bundles are read and to which reports are written.
+// Location returns the current location for bundles and reports.
 func (p *Puller) Location() store.Store { return p.location.used }
 
 func (p *Puller) savedLocation() []byte {
@@ -70,8 +70,8 @@ func (p *Puller) restoreLocation(state map[string][]byte) error {
 	return nil
 }
 
-// lend allows the credentials for the configured host to be used for the hosts of the location in use and of the
-// announced location, if these hosts have no credentials of their own.
+// lend uses the credentials for the configured host also for hosts of the current and the announced location, if
+// these have no own credentials.
 func (p *Puller) lend() {
 	hostOf := func(s store.Store) string {
 		host, _, _ := strings.Cut(s.String(), "/")
@@ -86,7 +86,7 @@ func (p *Puller) lend() {
 	p.Registries.Lend(hostOf(p.Place), hosts...)
 }
 
-// announced applies the next registry in the settings of the last accepted bundle. It is a no-op if the configured
+// announced applies the next location in the settings of the last accepted bundle. It does nothing if the configured
 // location is a folder.
 func (p *Puller) announced() error {
 	if p.Registries == nil || store.IsLayout(p.Place) {
@@ -106,12 +106,11 @@ func (p *Puller) announced() error {
 	return err
 }
 
-// Pull reads the registry and accepts a newer bundle. It reports whether the last accepted bundle changed. The error is
-// a *refusal.Error, or the error of reading the registry. After an error the last accepted bundle stays.
+// Pull reads the registry and accepts a newer bundle. It reports whether the last accepted bundle changed. The error
+// is a *refusal.Error, or the error of reading the registry.
 //
-// While a move is announced, Pull also reads the other locations. It switches to a location with a newer bundle. If the
-// location in use has no acceptable bundle, it also switches to a location with the last accepted bundle. It ignores
-// refusals in other locations, because these can contain an old copy.
+// While a move is announced, Pull also reads the other location. It switches to the location with the newer bundle,
+// and ignores refusals in the other location.
 func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	changed, err := p.pull(ctx)
 	if changed || ctx.Err() != nil {
@@ -127,8 +126,8 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// others returns all locations except the location in use. failed is true if the location in use could not be read. If
-// it is false, others omits locations that did not respond recently.
+// others returns all locations except the current one. failed means that the current location could not be read.
+// Otherwise, others omits locations that did not respond recently.
 func (p *Puller) others(failed bool) []store.Store {
 	var all []store.Store
 	for _, s := range []store.Store{p.location.next, p.Place} {
@@ -142,7 +141,7 @@ func (p *Puller) others(failed bool) []store.Store {
 	return all
 }
 
-// pullFrom reads another location. ok is true if the agent now uses this location.
+// pullFrom reads another location. ok means that this location is now the current one.
 func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (changed, ok bool) {
 	limited, cancel := context.WithTimeout(ctx, p.location.patience)
 	defer cancel()
@@ -151,7 +150,7 @@ func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (
 	changed, err := p.pull(limited)
 	if err == nil && (changed || failed) {
 		if !changed {
-			err = p.Save(ctx) // if the bundle changed, pull already saved the location
+			err = p.Save(ctx) // after a change of the bundle, pull already saved the location
 		}
 		if err == nil {
 			p.location.skipped = nil

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// place is a location with a name, whose registry can be unavailable.
+// place is a location whose registry can be unavailable.
 type place struct {
 	store.Store
 	name string
@@ -85,10 +85,8 @@ func newMoving(t *testing.T) moving {
 	return m
 }
 
-// announce adds the next location to the settings of the next bundles.
 func (m moving) announce() { m.settings.NextRegistry = &bundle.NextRegistry{Location: m.after.name} }
 
-// pushTo publishes the next bundle to a location.
 func (m moving) pushTo(p *place) {
 	m.Helper()
 	m.place = p
@@ -124,7 +122,7 @@ func TestAgentUsesAnnouncedLocation(t *testing.T) {
 	m.pushTo(m.after)
 	m.pull(true, m.after)
 
-	// The operator did not enroll the runtime with the new location before the announcement ended.
+	// The operator did not configure the new location before the announcement ended.
 	m.settings.NextRegistry = nil
 	m.pushTo(m.after)
 	m.pull(true, m.after)

@@ -1,7 +1,5 @@
 // Package pull reads a runtime's newest bundle from a registry or folder, verifies it, and stores it with its content
-// in the runtime's cluster.
-//
-// If the newest bundle is missing, unreadable or refused, the agent continues with the last accepted bundle.
+// in the runtime's cluster. If the newest bundle is missing, unreadable or refused, the last accepted bundle stays.
 package pull
 
 import (
@@ -31,7 +29,7 @@ import (
 
 // Options configure a Puller.
 type Options struct {
-	// Place is the configured location of the fleet.
+	// Place is the configured location of the fleet's registry or folder.
 	Place      store.Store
 	Registries *store.Registries
 	// Client reads from the API server.
@@ -41,9 +39,9 @@ type Options struct {
 	// Trust is the runtime's trust with the pinned root. The Puller sets Trust.Last.
 	Trust bundle.Trust
 	Now   func() time.Time
-	// Mirrors contains the mirrors of this cluster. They override the mirrors in a bundle's settings.
+	// Mirrors contains the mirrors of this cluster. They take precedence over mirrors in a bundle's settings.
 	Mirrors map[string]string
-	// Replace is true if an operator assigned the runtime to a control plane that can have another root of trust. The
+	// Replace means that an operator moved the runtime to a control plane that can have another root of trust. The
 	// Puller then ignores saved state that is older than the token.
 	Replace bool
 	// Preview makes the Puller verify bundles without writing state.
@@ -56,12 +54,11 @@ type Puller struct {
 	current  *bundle.Bundle
 	accepted bundle.Accepted
 	refused  []bundle.RefusedBundle
-	// manifest is the manifest of the last accepted bundle. acceptedUnder is the root of trust that verified the
-	// bundle.
+	// manifest is the manifest of the last accepted bundle. acceptedUnder is the root of trust that verified it.
 	manifest, acceptedUnder []byte
-	// reported is the sequence of the last delivered report.
+	// reported is the sequence of the last sent report.
 	reported int64
-	// written is the Secret with the saved state as this process last wrote it, nil if unknown.
+	// written is the Secret with the saved state as this process last wrote it. Nil if unknown.
 	written  *corev1.Secret
 	location location
 	// openStore is store.Open, except in tests.
@@ -78,17 +75,17 @@ const (
 	// bundle.
 	stateRoot       = "root.json"
 	stateBundleRoot = "bundle-root.json"
-	// stateReported is the sequence of the last delivered report, in decimal.
+	// stateReported is the sequence of the last sent report, in decimal.
 	stateReported = "report-sequence"
-	// stateLocation is the location in use, encoded as savedLocation. It is absent while the agent uses the configured
+	// stateLocation is the current location as savedLocation. It is absent while the agent uses the configured
 	// location.
 	stateLocation = "location.json"
 )
 
-// ErrNotStored reports that the runtime's API server refused to store a newer bundle or root.
+// ErrNotStored means that the runtime's API server refused to store a newer bundle or root.
 var ErrNotStored = errors.New("cannot be stored in Secrets of " + v1beta2.RuntimeNamespace)
 
-// New returns a Puller without a bundle. Restore restores the last accepted one.
+// New returns a Puller without a bundle. Restore sets the last accepted bundle.
 func New(options Options) *Puller {
 	return &Puller{
 		Options: options, location: location{used: options.Place, patience: otherLocationTimeout}, openStore: store.Open,
@@ -98,19 +95,18 @@ func New(options Options) *Puller {
 // Root returns the newest verified root of trust.
 func (p *Puller) Root() trust.Root { return p.Trust.Root }
 
-// Current returns the last accepted bundle, nil before the first bundle.
+// Current returns the last accepted bundle, or nil before the first bundle.
 func (p *Puller) Current() *bundle.Bundle { return p.current }
 
-// Refused returns the bundles that were refused after the last accepted bundle, newest last.
+// Refused returns the bundles that were refused since the last accepted bundle, newest last.
 func (p *Puller) Refused() []bundle.RefusedBundle { return p.refused }
 
-// Expired reports whether the last accepted bundle expired. The agent uses an expired bundle until it accepts a newer
-// one.
+// Expired reports whether the last accepted bundle expired. The agent uses it until it accepts a newer one.
 func (p *Puller) Expired() bool {
 	return p.current != nil && !p.Clock().Before(p.current.Statement.Predicate.ExpiresAt)
 }
 
-// NewestTime returns the newest time in a verified statement, zero before the first bundle.
+// NewestTime returns the newest time in a verified signed statement, or zero before the first bundle.
 func (p *Puller) NewestTime() time.Time { return p.accepted.NewestTime }
 
 // Clock returns the current time, or NewestTime if that is later.
@@ -121,7 +117,7 @@ func (p *Puller) Clock() time.Time {
 	return p.accepted.NewestTime
 }
 
-// Restore restores the last accepted bundle after a restart or a change of the leader. It verifies the bundle again,
+// Restore reads the last accepted bundle after a restart or a change of the leader. It verifies the bundle again,
 // because cluster users can edit Secrets. It returns an error if the saved state is damaged.
 func (p *Puller) Restore(ctx context.Context) error {
 	secret, err := p.saved(ctx)
@@ -157,7 +153,7 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 			Digest:    p.accepted.Digest,
 		}, Bytes: p.manifest,
 	}
-	// Verify with the root that first verified the bundle, because newer roots may not contain the bundle's key.
+	// Newer roots may not contain the bundle's key.
 	verified, err := bundle.Adopt(fetched, p.Trust.Runtime, under)
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
@@ -179,9 +175,8 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	return p.announced()
 }
 
-// replaces reports whether an operator moved the runtime to another control plane after the saved bundle was accepted.
-// The saved root of trust, sequences and time then belong to the previous control plane, and must be ignored. Installed
-// modules stay until the agent accepts a bundle of the new control plane.
+// replaces reports whether an operator moved the runtime to another control plane after the saved bundle was
+// accepted. The saved root of trust, sequences and times then belong to the previous control plane.
 func (p *Puller) replaces(accepted bundle.Accepted) bool {
 	return p.Replace && p.Trust.Assigned.TokenExpires > accepted.TokenExpires
 }
@@ -193,8 +188,7 @@ func (p *Puller) Trusted() bundle.Trust {
 	return trusted
 }
 
-// pull reads the location in use and accepts a newer bundle. It reports whether the last accepted bundle changed. The
-// error is a *refusal.Error, or the error of reading the registry. After an error the last accepted bundle stays.
+// pull reads the current location and accepts a newer bundle. It reports whether the last accepted bundle changed.
 func (p *Puller) pull(ctx context.Context) (bool, error) {
 	if err := p.followRoot(ctx); err != nil {
 		return false, err
@@ -232,8 +226,8 @@ func (p *Puller) pull(ctx context.Context) (bool, error) {
 	return true, p.announced()
 }
 
-// judgeByNewest verifies a bundle with the newest root of trust. If the bundle is refused for a reason that a newer
-// root can resolve, it reads the roots again, because a root can be published between the reads of root and bundle.
+// judgeByNewest verifies a bundle with the newest root of trust. After a refusal that a newer root can resolve, it
+// reads the roots again, because a root can be published between the two reads.
 func (p *Puller) judgeByNewest(
 	ctx context.Context, repository store.Reader, fetched bundle.Fetched,
 ) (intake.Opened, error) {
@@ -261,9 +255,7 @@ func (p *Puller) judge(ctx context.Context, repository store.Reader, fetched bun
 	return intake.Open(ctx, intake.Source{Documents: repository, Proof: p.proof}, fetched, trusted, p.Now())
 }
 
-// installed returns the installed versions by module. These are the versions in the last accepted bundle and in
-// Manifests. Manifests are needed too: their versions can be from an offer, or from an accepted bundle whose stored
-// copy was lost.
+// installed returns the installed versions by module, from the last accepted bundle and from Manifests.
 func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
 	var manifests v1beta2.ManifestList
 	err := p.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace))
@@ -273,14 +265,14 @@ func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
 	return autonomy.Versions(p.current, manifests.Items), nil
 }
 
-// proof reads a proof of release from the content store, or from the registry if it is not stored.
+// proof reads a proof of release from the content store, or else from the registry.
 func (p *Puller) proof(ctx context.Context, c bundle.Content) ([]byte, error) {
 	if there, err := p.Store.Has(ctx, c.Digest); err != nil {
 		return nil, err
 	} else if there {
 		return p.Store.Load(ctx, c.Digest)
 	}
-	// Use only the mirrors of this cluster. A root with release keys does not trust the publisher's mirrors.
+	// A root with release keys does not trust the publisher's mirrors, so use only the mirrors of this cluster.
 	return p.contents().Fetch(ctx, c, bundle.Settings{Mirrors: p.Mirrors}, bundle.MaxManifestBytes)
 }
 
@@ -306,22 +298,21 @@ func (p *Puller) recordRefusal(d digest.Digest, refusal *refusal.Error) {
 	}
 }
 
-// forgetRefusals removes the refusals of bundles, or the refusals of roots of trust if ofRoots is set.
+// forgetRefusals drops the refusals of bundles, or of roots of trust if ofRoots is true.
 func (p *Puller) forgetRefusals(ofRoots bool) {
 	p.refused = slices.DeleteFunc(p.refused, func(r bundle.RefusedBundle) bool {
 		return r.Reason.AboutRoot() == ofRoots
 	})
 }
 
-// keep stores the documents of a bundle and then its manifest, so that after a crash the saved bundle is always
-// complete.
+// keep stores the documents of a bundle and then its manifest, so that the saved bundle is complete after a crash.
 func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) error {
 	if p.Preview {
 		return nil
 	}
 	for d, document := range next.Documents {
 		if p.current != nil && (d == p.current.Config.Digest || d == p.current.Catalog.Digest) {
-			continue // the document is already stored for the bundle in force
+			continue // already stored for the current bundle
 		}
 		if err := p.Store.Add(ctx, d, document); err != nil {
 			return fmt.Errorf("bundle %s %w: %w", next.Digest, ErrNotStored, err)
@@ -336,7 +327,6 @@ func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) 
 	return nil
 }
 
-// stage fetches and stores a content of a module.
 func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	data, err := p.contents().Fetch(ctx, c, p.current.State.Settings, bundle.MaxLayerBytes)
 	if errors.Is(err, store.ErrNotFound) {
@@ -349,8 +339,8 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	return p.Store.Add(ctx, c.Digest, data)
 }
 
-// Needed returns the digests of the documents and contents of the last accepted bundle, and the digests of the contents
-// of chosen. chosen is the desired state with the offers that the runtime chose.
+// Needed returns the digests of all stored blobs that the last accepted bundle and chosen need. chosen is the desired
+// state with the runtime's own selections.
 func (p *Puller) Needed(chosen bundle.DesiredState) map[digest.Digest]bool {
 	needed := map[digest.Digest]bool{}
 	if p.current == nil {

@@ -94,7 +94,6 @@ func TestRefusedBundleWritesNothing(t *testing.T) {
 	}
 }
 
-// Whether these bundles are accepted depends on the agent's saved state and key.
 func TestPreviewVerifiesWithoutWriting(t *testing.T) {
 	w := newWorld(t)
 	preview := func(thumbprint string) *Puller {

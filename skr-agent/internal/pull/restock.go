@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Recheck verifies stored contents. It deletes damaged contents, and returns the damaged and missing ones.
+// Recheck verifies stored contents. It deletes damaged contents and returns the damaged and missing ones.
 func (p *Puller) Recheck(ctx context.Context, suspects []digest.Digest) (lost []digest.Digest, err error) {
 	for _, d := range suspects {
 		whole, err := p.Store.Recheck(ctx, d)
@@ -27,8 +27,8 @@ func (p *Puller) Recheck(ctx context.Context, suspects []digest.Digest) (lost []
 	return lost, nil
 }
 
-// StageDocuments stores missing documents of the last accepted bundle, and its missing proofs of release. The next
-// process needs the documents to restore the bundle.
+// StageDocuments stores missing documents and proofs of release of the last accepted bundle. Restore needs the
+// documents after a restart.
 func (p *Puller) StageDocuments(ctx context.Context) error {
 	if p.current == nil {
 		return nil
@@ -51,7 +51,6 @@ func (p *Puller) StageDocuments(ctx context.Context) error {
 	return nil
 }
 
-// storeIfMissing reads and stores a document if it is missing.
 func (p *Puller) storeIfMissing(ctx context.Context, d digest.Digest, read func() ([]byte, error)) error {
 	there, err := p.Store.Has(ctx, d)
 	if err != nil || there {
@@ -79,8 +78,7 @@ func (p *Puller) document(ctx context.Context, d ocispec.Descriptor) ([]byte, er
 	return data, err
 }
 
-// Lost returns a message about an accepted bundle that could not be restored after a restart, "" for none. The agent
-// reads it from the registry again.
+// Lost returns a message about an accepted bundle that could not be restored after a restart, or "" if none was lost.
 func (p *Puller) Lost() string {
 	if p.current != nil || p.manifest == nil {
 		return ""

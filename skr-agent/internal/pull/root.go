@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// restoreRoots restores the root of trust after a restart, and returns the root that verified the last accepted bundle.
+// restoreRoots reads the saved root of trust, and returns the root that verified the last accepted bundle.
 func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	pinned := p.Trust.Root
 	if len(state[stateRoot]) > 0 {
@@ -30,8 +30,7 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 }
 
 // followRoot reads newer versions of the root of trust from the registry, verifies each with its predecessor, and
-// stores the newest. It reports an invalid version as refused, and continues with the previous one. Stopping with an
-// error would not protect the runtime more, because the owner of the registry can also hide new versions.
+// stores the newest. It reports an invalid version as refused and keeps the previous one.
 func (p *Puller) followRoot(ctx context.Context) error {
 	before := p.Trust.Root
 	newest, refused, at, err := store.FollowRoot(ctx, p.location.used, p.Trust.Root)
@@ -48,7 +47,7 @@ func (p *Puller) followRoot(ctx context.Context) error {
 		return nil
 	}
 	if err := p.Save(ctx); err != nil {
-		p.Trust.Root = before // do not use a root that would be lost after a restart
+		p.Trust.Root = before // a restart would lose this root
 		return fmt.Errorf("root of trust version %d %w: %w", newest.Version, ErrNotStored, err)
 	}
 	return nil

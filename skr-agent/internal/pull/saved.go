@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reported returns the sequence of the last delivered report, 0 before the first report. It reads the Secret, because a
-// new leader must continue from the sequence of the previous leader.
+// Reported returns the sequence of the last sent report, or 0 before the first report. It reads the Secret, because
+// another leader can have sent a report.
 func (p *Puller) Reported(ctx context.Context) (int64, error) {
 	saved, err := p.saved(ctx)
 	if err == nil {
@@ -22,7 +22,7 @@ func (p *Puller) Reported(ctx context.Context) (int64, error) {
 	return p.reported, client.IgnoreNotFound(err)
 }
 
-// saved returns the Secret with the saved state. It returns a NotFound error if the Secret does not exist.
+// saved returns the Secret with the saved state.
 func (p *Puller) saved(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	if err := p.Client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: StateSecret}, secret); err != nil {
@@ -31,14 +31,14 @@ func (p *Puller) saved(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// SaveReported saves the sequence of a delivered report. The next process needs it if the registry was restored from an
-// older copy. SaveReported writes no other state, so that it never reverts a bundle that another agent accepted.
+// SaveReported saves the sequence of a sent report, in case the registry is restored from an older copy. It writes no
+// other state, because another agent can have accepted a bundle.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	p.reported = sequence
 	if p.Preview {
 		return nil
 	}
-	// Update the Secret as this process last wrote it. Read it only if another process changed it.
+	// Read the Secret only if another process changed it.
 	known := p.written
 	err := p.updateReported(ctx, known)
 	if known == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -56,7 +56,7 @@ func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	return nil
 }
 
-// updateReported writes the sequence into a Secret that was read or written before. It is a no-op if secret is nil.
+// updateReported writes the sequence into a Secret that was read or written before. It does nothing for nil.
 func (p *Puller) updateReported(ctx context.Context, secret *corev1.Secret) error {
 	p.written = nil
 	if secret == nil {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// stageWorkers limits the number of contents that are fetched concurrently, and stageBytes limits their total size,
-	// because each content needs a multiple of its size in memory. A content above stageBytes is fetched alone.
+	// stageWorkers limits concurrent fetches, and stageBytes their total size, because each content needs a multiple
+	// of its size in memory.
 	stageWorkers = 8
 	stageBytes   = 4 << 20
 )
@@ -25,23 +25,22 @@ const (
 // errWaiting is the error of a module whose content is not fetched yet.
 var errWaiting = errors.New("the content is being fetched")
 
-// Staging stores the content of all modules of a state, in several calls. It is not safe for concurrent use.
+// Staging fetches and stores the content of all modules in several calls. It is not safe for concurrent use.
 type Staging struct {
 	puller  *Puller
 	modules []bundle.Manifest
-	// stored contains the digests of stored contents, nil before the first call. pending contains the contents to
+	// stored contains the digests of stored contents, or nil before the first call. pending contains the contents to
 	// fetch.
 	stored  map[digest.Digest]bool
 	pending []bundle.Content
 	// failed contains the errors of contents that could not be stored.
 	failed map[digest.Digest]error
-	// alone is true if contents are stored sequentially. It is set after the API server refused a content, because
-	// incomplete contents of concurrent writes would block each other under a tight quota.
+	// alone means that contents are stored sequentially, because incomplete contents could exceed a tight quota.
 	alone bool
 }
 
 // Stage returns a Staging for the contents of a state. Modules that failed before are last, so that an unresponsive
-// registry does not delay other modules.
+// registry does not delay others.
 func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Staging {
 	modules := state.All()
 	late := func(m bundle.Manifest) int {
@@ -58,9 +57,8 @@ func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Stag
 	return s
 }
 
-// Continue fetches contents for about the duration of stretch. done is true if it tried all contents. problems then
-// contains the error of each module whose content is missing. err is the error of reading the content store, which
-// affects all modules.
+// Continue fetches contents for about the duration of stretch. done means that it tried all contents. problems then
+// contains the error of each module with missing content. err is the error of reading the content store.
 func (s *Staging) Continue(
 	ctx context.Context, stretch time.Duration,
 ) (problems map[string]error, done bool, err error) {
@@ -109,7 +107,7 @@ func (s *Staging) Continue(
 			return nil
 		})
 	}
-	_ = workers.Wait() // always nil, because the variable failed contains the errors
+	_ = workers.Wait() // always nil; failed contains the errors
 	if ctx.Err() != nil {
 		for _, c := range s.pending {
 			s.failed[c.Digest] = ctx.Err()
@@ -119,7 +117,7 @@ func (s *Staging) Continue(
 	return s.problems(), len(s.pending) == 0, nil
 }
 
-// begin lists the stored contents in one request.
+// begin lists the stored contents.
 func (s *Staging) begin(ctx context.Context) error {
 	stored, err := s.puller.Store.Whole(ctx)
 	if err != nil {
@@ -138,7 +136,7 @@ func (s *Staging) begin(ctx context.Context) error {
 	return nil
 }
 
-// Lacks reports whether a content could not be stored, or is not fetched yet.
+// Lacks reports whether a content could not be stored or is not fetched yet.
 func (s *Staging) Lacks(d digest.Digest) bool {
 	return s.failed[d] != nil || slices.ContainsFunc(s.pending, func(c bundle.Content) bool { return c.Digest == d })
 }
@@ -156,7 +154,7 @@ func (s *Staging) problems() map[string]error {
 	return problems
 }
 
-// Waiting returns the errors of modules whose content could not be stored, or is not fetched yet.
+// Waiting returns the errors of modules whose content could not be stored or is not fetched yet.
 func (s *Staging) Waiting() map[string]error {
 	waiting := s.problems()
 	for _, m := range s.modules {

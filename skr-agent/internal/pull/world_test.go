@@ -32,7 +32,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 )
 
-// dying is a client that fails after a number of writes, as if the process crashed.
+// dying is a client that fails after a number of writes, like a crashed process.
 type dying struct {
 	client.Client
 	left int
@@ -84,7 +84,7 @@ func newKey(t *testing.T) trust.Signer {
 	return signer
 }
 
-// server is the API server of all tests, which use separate namespaces. The first test starts it.
+// server is the API server of all tests. The first test starts it.
 var server *lender.Server
 
 var apiServer = sync.OnceValues(func() (*rest.Config, error) {
@@ -122,7 +122,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// begin creates a runtime in its own namespace, and a fleet with new keys.
+// begin creates a runtime in its own namespace and a fleet with new keys.
 func (w *world) begin(namespace string) {
 	w.Helper()
 	require.NoError(w, w.client.Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
@@ -149,7 +149,7 @@ func (w *world) newFleet() {
 	w.pinned = w.root
 }
 
-// started returns the Puller of an agent that has started.
+// started returns the Puller of a started agent.
 func (w *world) started(c client.Client) *Puller {
 	w.Helper()
 	p := New(Options{
@@ -166,7 +166,7 @@ func (w *world) started(c client.Client) *Puller {
 
 func (w *world) restart() { w.puller = w.started(w.client) }
 
-// rotate publishes a root of trust in which a new key replaces the publisher's key.
+// rotate publishes a root of trust with a new publisher's key.
 func (w *world) rotate() {
 	w.Helper()
 	draft, err := w.root.Draft(w.now.AddDate(1, 0, 0))
@@ -184,7 +184,7 @@ func (w *world) rotate() {
 	require.NoError(w, store.PushRoot(w.Context(), w.place, w.root))
 }
 
-// signed pushes the next bundle with a changed statement.
+// signed pushes the next bundle with a changed signed statement.
 func (w *world) signed(by trust.Signer, change func(*bundle.Predicate)) digest.Digest {
 	w.Helper()
 	documents, err := bundle.NewDocuments(
@@ -226,7 +226,7 @@ func (w *world) publish() digest.Digest {
 	return d
 }
 
-// kept returns the resource version of the Secret with the saved state, "" if the Secret does not exist.
+// kept returns the resource version of the Secret with the saved state, or "" if it does not exist.
 func (w *world) kept() string {
 	w.Helper()
 	var secret corev1.Secret
