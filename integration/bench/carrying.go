@@ -21,8 +21,7 @@ const (
 	maxImportBytes  = 200 << 20
 )
 
-// carrying measures the transfer of a 1 GiB file across an air gap. It compares export and import with `cp` of the same
-// file, which computes no digest, and measures the memory of an import.
+// carrying measures the transfer of a 1 GiB file across an air gap, compared with `cp`, and the memory of an import.
 func carrying(ctx context.Context) ([]result, error) {
 	binaries, err := fleet.Build()
 	if err != nil {
@@ -100,8 +99,7 @@ func carrying(ctx context.Context) ([]result, error) {
 	return results, nil
 }
 
-// copying copies a file with cp several times and returns the duration of the fastest run. Other load on a shared
-// machine can only slow a run down.
+// copying returns the fastest of several copies of a file with cp, because other load can only slow a copy down.
 func copying(ctx context.Context, file string) (time.Duration, error) {
 	fastest := time.Duration(0)
 	for range 3 {
@@ -122,7 +120,7 @@ func timed(do func() error) (time.Duration, error) {
 	return time.Since(started), err
 }
 
-// against formats a duration with its ratio to another duration that was measured in the same run.
+// against formats a duration with its ratio to another duration.
 func against(took, other time.Duration) string {
 	return fmt.Sprintf("%s, %.1f times", took.Round(10*time.Millisecond), took.Seconds()/other.Seconds())
 }

@@ -17,13 +17,13 @@ import (
 
 const (
 	checksPerModule = 3
-	// quiet is the time to wait for an agent to become idle. watched is the duration of one measurement.
+	// quiet is the time until an agent is idle. watched is the duration of one measurement.
 	quiet   = 20 * time.Second
 	watched = 2 * time.Minute
 )
 
-// checking measures the cost of checks in an idle agent. It compares an agent with 20 modules before and while the
-// agent evaluates three checks per module every 30 seconds.
+// checking measures the cost of module checks in an idle agent with 20 modules, before and while it runs three checks
+// per module every 30 seconds.
 func checking(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{Measured: true})
 	if err != nil {
@@ -78,7 +78,7 @@ func checking(ctx context.Context) ([]result, error) {
 	}, nil
 }
 
-// mailerAs returns a version of the sample module mailer under another module name.
+// mailerAs returns a version of the sample module mailer with another name.
 func mailerAs(name, version string) sample.Version {
 	v := sample.Mailer(version)
 	v.Module, v.Manifest, v.Manager = name, strings.ReplaceAll(v.Manifest, "mailer", name), name
@@ -111,13 +111,12 @@ func allReady(ctx context.Context, r *fleet.Runtime, names []string, version str
 	return nil
 }
 
-// idle is the resource usage of an agent without pending changes.
+// idle is the resource usage of an idle agent.
 type idle struct {
 	millicores float64
 	bytes      int64
 }
 
-// idleAgent measures the only agent of this process.
 func idleAgent(ctx context.Context) (idle, error) {
 	pid, err := process.Child("skr-agent", "")
 	if err != nil {

@@ -1,6 +1,5 @@
-// Command bench measures the operations that users of kyma-pull wait for, and prints a table that it also writes to
-// bench/results.txt. Times on a shared machine vary, so compared operations are measured in one run and shown as a
-// ratio.
+// Command bench measures the operations that users of kyma-pull wait for. It prints a table and writes it to
+// bench/results.txt. Times on a shared machine vary, so the table shows ratios within one run.
 package main
 
 import (

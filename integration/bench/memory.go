@@ -16,7 +16,7 @@ const (
 	objects = 1000
 )
 
-// memory measures an agent's resident memory at idle with 20 modules, and its maximum while it applies 1,000 objects.
+// memory measures an agent's resident memory: idle with 20 modules, and its peak while it applies 1,000 objects.
 func memory(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{Measured: true})
 	if err != nil {
@@ -49,7 +49,7 @@ func memory(ctx context.Context) ([]result, error) {
 	if err := allReady(ctx, r, names, "1.0.0"); err != nil {
 		return nil, err
 	}
-	agent := r.Agent().(*fleet.Process) // on this machine, every agent is a fleet.Process
+	agent := r.Agent().(*fleet.Process) // every agent on this machine is a fleet.Process
 	idle, err := agent.MemoryBytes()
 	if err != nil {
 		return nil, err

@@ -25,8 +25,8 @@ const (
 	writers  = 16 // equals the publisher's default concurrency
 )
 
-// publishing measures a promotion to a fleet by a publisher with a real API server and registry. It compares the time
-// with a bare loop that writes the same bytes to the same registry.
+// publishing measures a promotion to a fleet with a real API server and registry. It compares the time with a loop
+// that writes the same bytes to the same registry.
 func publishing(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{
 		Durable: true, Measured: true, PublisherFlags: []string{"--set", "report-poll-interval=10m"},
@@ -87,7 +87,7 @@ func publishing(ctx context.Context) ([]result, error) {
 
 func id(i int) string { return fmt.Sprintf("runtime-%04d", i) }
 
-// untilRecorded waits until every Kyma's status references a bundle with this version. It reads rarely, because each
+// untilRecorded waits until every Kyma's status contains a bundle with this version. It reads rarely, because each
 // read affects the measurement.
 func untilRecorded(ctx context.Context, f *fleet.Fleet, version string) error {
 	next := time.Now()
@@ -112,8 +112,8 @@ func untilRecorded(ctx context.Context, f *fleet.Fleet, version string) error {
 		})
 }
 
-// bareLoop writes the newest bundle of every runtime again, into repositories that contain only the previous content.
-// For each bundle it mounts the new desired state and pushes the manifest.
+// bareLoop writes the newest bundle of every runtime to another repository, without a publisher. For each bundle, it
+// mounts the new desired state and pushes the manifest.
 func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 	type write struct {
 		state    bundle.Blob
@@ -148,7 +148,7 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 		}
 	}
 	none := func(digest.Digest) bool { return false }
-	// Before the measurement, push the catalog to the repositories, as the previous bundle would have done.
+	// The previous bundle would have pushed the catalog already.
 	for i, w := range writes {
 		if err := store.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.catalog, Catalog: w.catalog},
 			bareManifest(w.catalog), none); err != nil {
@@ -169,7 +169,7 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 	return time.Since(started), err
 }
 
-// bareManifest returns a manifest that references the blob, so that the registry does not remove the blob.
+// bareManifest returns a manifest that references the blob, so that the registry keeps it.
 func bareManifest(blob bundle.Blob) bundle.Blob {
 	data, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": blob.Descriptor,

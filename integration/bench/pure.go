@@ -29,7 +29,7 @@ func sizes(context.Context) ([]result, error) {
 	return results, nil
 }
 
-// signing measures the time that a publisher needs to sign a bundle, and an agent to verify a new bundle.
+// signing measures how long a publisher signs a bundle and an agent verifies it.
 func signing(ctx context.Context) ([]result, error) {
 	sign, err := benchmark(ctx, "./bundle", "Sign$", "1s")
 	if err != nil {
@@ -51,7 +51,7 @@ func signing(ctx context.Context) ([]result, error) {
 	}, nil
 }
 
-// resolving runs the publisher's own benchmarks, because its packages are internal.
+// resolving runs the publisher's own benchmarks, whose packages are internal.
 func resolving(ctx context.Context) ([]result, error) {
 	took, err := benchmark(ctx, "./kcp-publisher/internal/core/resolve", "Resolve10000", "1x")
 	if err != nil {
@@ -77,7 +77,7 @@ func resolving(ctx context.Context) ([]result, error) {
 	}, nil
 }
 
-// rendering compares how long the agent and Helm's engine take to render a chart with 1,000 objects.
+// rendering compares the agent and Helm's engine for a chart with 1,000 objects.
 func rendering(ctx context.Context) ([]result, error) {
 	took, err := benchmarks(ctx, "./internal/render", "AChartOfThousandObjects", "3s")
 	if err != nil {
@@ -105,7 +105,7 @@ func benchmark(ctx context.Context, pkg, name, howLong string) (time.Duration, e
 	return 0, fmt.Errorf("%s has no benchmark %s", pkg, name)
 }
 
-// benchmarks runs a Go benchmark and returns the time per operation of each sub-benchmark by name.
+// benchmarks runs a Go benchmark and returns the time per operation by sub-benchmark.
 func benchmarks(ctx context.Context, pkg, name, howLong string) (map[string]time.Duration, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchtime", howLong, pkg)
 	output, err := cmd.CombinedOutput()

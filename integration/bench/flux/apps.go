@@ -7,7 +7,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// namespace is the namespace of the applications' objects.
 const namespace = "apps"
 
 // app returns an application like those in Flux's own benchmark: a Deployment without replicas, a ServiceAccount, a
@@ -17,19 +16,19 @@ func app(i int, version string) sample.Version {
 	return sample.Version{Module: name, Version: version, Manifest: fmt.Sprintf(objects, name, namespace, version)}
 }
 
-// appName returns a valid module name, which must not contain digits.
+// appName returns a module name without digits, which module names must not contain.
 func appName(i int) string {
 	letter := func(place int) rune { return rune('a' + i/place%26) }
 	return fmt.Sprintf("app-%c%c%c", letter(26*26), letter(26), letter(1))
 }
 
-// The first and the second version of every application.
+// The two versions of every application.
 const (
 	first  = "1.0.0"
 	second = "2.0.0"
 )
 
-// appFiles returns an application as files of a Flux artifact.
+// appFiles returns the files of an application's Flux artifact.
 func appFiles(v sample.Version) map[string]string {
 	file := path.Base(v.Module) + ".yaml"
 	return map[string]string{

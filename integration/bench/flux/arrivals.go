@@ -15,28 +15,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// kind identifies the objects to wait for.
 type kind struct {
 	schema.GroupVersionKind
 	Namespace string
 }
 
-// arrivals records when the first and the last of the watched objects reached the expected state.
+// arrivals records when the first and the last of several objects reached the expected state.
 type arrivals struct {
 	kind   kind
 	watch  watch.Interface
-	ended  chan struct{} // closed when all objects have reached the expected state or the watch has ended
+	ended  chan struct{} // closed when all objects are in the expected state, or the watch has ended
 	wanted int
 
 	mu         sync.Mutex // guards the fields below
 	there      map[string]bool
 	first, all time.Time
-	last       string // describes a watched object that is not in the expected state
+	last       string // an object that is not in the expected state
 	err        error
 }
 
-// await starts a watch of new and existing objects in a cluster. wanted is the number of objects that must reach the
-// expected state.
+// await watches objects of a kind until wanted objects have reached the expected state.
 func await(
 	ctx context.Context, config *rest.Config, of kind, wanted int, arrived func(*unstructured.Unstructured) bool,
 ) (*arrivals, error) {
@@ -73,7 +71,7 @@ func (a *arrivals) follow(arrived func(*unstructured.Unstructured) bool) {
 	a.fail(fmt.Errorf("watch of %s objects ended", a.kind.Kind))
 }
 
-// record records the state of an object, and reports whether all objects have reached the expected state.
+// record records the state of an object. It reports whether all objects have reached the expected state.
 func (a *arrivals) record(object *unstructured.Unstructured, arrived bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,11 +15,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/loopback"
 )
 
-// controllers runs Flux's controllers as processes. Each controller has its own root folder with the files that it
-// expects in a Pod: /tmp, and the file with the namespace of its Lease.
+// controllers runs Flux's controllers as processes. Each has its own root folder with the files that it expects in a
+// Pod.
 type controllers struct {
 	root    string
-	storage string // address where source-controller serves its artifacts
+	storage string // address at which source-controller serves artifacts
 	running []*controller
 }
 
@@ -90,13 +90,13 @@ func (c *controllers) run(program string, flags []string) (*controller, error) {
 	cmd := exec.Command("/"+program, flags...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, "/"
 	cmd.Env = []string{"KUBECONFIG=/kubeconfig", "RUNTIME_NAMESPACE=" + fluxNamespace, "HOME=/tmp"}
-	// Pass the settings of the Go runtime that the agent also inherits.
+	// The agent inherits the same settings of the Go runtime.
 	for _, name := range []string{"GOGC", "GOMAXPROCS", "GOMEMLIMIT"} {
 		if value, set := os.LookupEnv(name); set {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	// With Pdeathsig, the kernel kills the controllers if the bench is killed.
+	// The kernel kills the controllers if the bench is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: c.root, Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if os.Geteuid() != 0 { // without root, chroot needs a user namespace
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
@@ -122,7 +122,7 @@ func (c *controllers) pids() []int {
 	return pids
 }
 
-// stop sends SIGTERM to both controllers, as kubelet does, and kills a controller that does not end.
+// stop terminates both controllers.
 func (c *controllers) stop() error {
 	var problems []error
 	for _, running := range c.running {
@@ -160,7 +160,7 @@ func (c *controllers) settings() string {
 
 func (c *controllers) close() error { return errors.Join(c.stop(), os.RemoveAll(c.root)) }
 
-// copyProgram hard-links the program if possible, because it is large.
+// copyProgram copies a program, as a hard link if possible.
 func copyProgram(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil

@@ -1,6 +1,6 @@
 // Command flux compares the agent with Flux's source-controller and kustomize-controller. Each side installs the same
-// applications into its own cluster. The command prints a table with the figures of this run and the previous run, and
-// writes it to bench/ together with the figures as JSON.
+// applications into its own cluster. The command prints a table with the figures of this and the previous run, and
+// writes it to bench/.
 package main
 
 import (
@@ -23,14 +23,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/loopback"
 )
 
-// options configure one run.
 type options struct {
 	Apps int
-	// Poll is the agent's poll interval. Idle is the duration of the idle measurement.
+	// Poll is the agent's polling interval. Idle is the duration of the idle measurement.
 	Poll, Idle time.Duration
-	// Only limits the run to one side, "ours" or "flux". The bench then writes no table.
+	// Only limits the run to one side, "ours" or "flux". No table is written then.
 	Only string
-	// Profiles is the folder for CPU profiles of the agent. If it is empty, no profiles are taken.
+	// Profiles is the folder for CPU profiles of the agent. Empty disables profiles.
 	Profiles string
 
 	profilesAddress string // address of the agent's pprof endpoint
@@ -100,7 +99,7 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "bench-flux: %s: %s\n", b.name(), fmt.Sprintf(format, args...))
 }
 
-// apiServerOf returns the process ID of the API server that a client configuration points to.
+// apiServerOf returns the process ID of the API server in a client configuration.
 func apiServerOf(config *rest.Config) (int, error) {
 	host := config.Host
 	if !strings.Contains(host, "://") {

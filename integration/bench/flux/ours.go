@@ -28,8 +28,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// ours is kyma-pull's side of the comparison: an agent in a runtime whose Kyma has a module for each application. A
-// publisher with a separate API server publishes the bundles.
+// ours is kyma-pull's side of the comparison: an agent whose runtime has one module per application. The publisher
+// uses another API server.
 type ours struct {
 	apps    int
 	options options
@@ -49,7 +49,7 @@ const (
 
 func (o *ours) name() string { return "kyma-pull" }
 
-// prepare publishes the bundle with all applications, then starts the runtime's cluster. No program runs in it yet.
+// prepare publishes the first bundle and starts the runtime's cluster.
 func (o *ours) prepare(ctx context.Context) error {
 	o.pool = &cluster.Pool{}
 	var err error
@@ -86,7 +86,7 @@ func (o *ours) prepare(ctx context.Context) error {
 	if o.runtime, err = o.fleet.AddRuntime(ctx, runtimeID, channel); err != nil {
 		return err
 	}
-	// Stop the agent, which AddRuntime starts. It has not sent a request yet.
+	// AddRuntime has started the agent. Stop it before it sends a request.
 	if err := o.runtime.Agent().Kill(); err != nil {
 		return err
 	}
@@ -97,7 +97,6 @@ func (o *ours) prepare(ctx context.Context) error {
 	return o.runtime.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 }
 
-// release releases one version of every application.
 func (o *ours) release(ctx context.Context, version string) error {
 	return each(ctx, o.apps, func(ctx context.Context, i int) error {
 		v := app(i, version)
@@ -167,17 +166,16 @@ func (o *ours) ready(version string) func(*unstructured.Unstructured) bool {
 		if err := k8sruntime.DefaultUnstructuredConverter.FromUnstructured(object.Object, manifest); err != nil {
 			return false
 		}
-		// status.state can still belong to the previous version until the observed generation is current.
+		// status.state can belong to the previous version until the observed generation is current.
 		ready := meta.FindStatusCondition(manifest.Status.Conditions, v1beta2.ConditionReady)
 		return manifest.Spec.Version == version && manifest.Status.State == v1beta2.StateReady &&
 			ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == manifest.Generation
 	}
 }
 
-// revise promotes every application at once and returns the time of the agent's first poll after that. The publisher is
-// stopped during the promotion, so the agent receives one bundle with all new versions. The measurement excludes the
-// time until the poll, because it depends on the configured poll interval. revise sends no requests to the runtime's
-// cluster.
+// revise promotes every application and returns the time of the agent's next poll. The publisher is stopped during
+// the promotion, so one bundle contains all new versions. The time until the poll is not measured, because it depends
+// on the polling interval.
 func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := o.fleet.Publisher().Stop(); err != nil {
 		return time.Time{}, requests{}, err
@@ -201,10 +199,10 @@ func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requ
 	return time.Now(), requests{}, err
 }
 
-// ask is a no-op: the agent watches its installed objects and needs no request to reconcile them.
+// ask does nothing, because the agent watches its installed objects.
 func (o *ours) ask(context.Context, []int) (requests, error) { return requests{}, nil }
 
-// report waits until the publisher has read the agent's report, and returns the number of Ready modules.
+// report returns the number of Ready modules once the publisher has read the agent's report.
 func (o *ours) report(ctx context.Context) (string, error) {
 	if err := o.fleet.StartPublisher(); err != nil {
 		return "", err
@@ -223,15 +221,15 @@ func (o *ours) report(ctx context.Context) (string, error) {
 				}
 			}
 			r := record.Status.Runtime
-			// After it has enrolled the agent's key, the publisher publishes another bundle. Wait until the agent has
-			// reported that bundle.
+			// The publisher publishes another bundle after it has enrolled the agent's key. Wait for the report about
+			// that bundle.
 			enrolled = r != nil && r.Key != nil && r.Published != nil && r.Observed != nil &&
 				r.Observed.Digest == r.Published.Digest
 			return ready == o.apps && enrolled,
 				fmt.Sprintf("%d modules Ready, agent enrolled with the newest bundle: %t", ready, enrolled)
 		})
 	if err != nil && ctx.Err() == nil {
-		// If the control plane does not show all modules as Ready, the table shows this result. The bench continues.
+		// The table shows a result with missing modules, and the bench continues.
 		return fmt.Sprintf("%d of %d (%v)", ready, o.apps, err), nil
 	}
 	return fmt.Sprintf("%d of %d", ready, o.apps), err
@@ -245,16 +243,15 @@ func (o *ours) close() error {
 	return errors.Join(append(problems, o.pool.Close())...)
 }
 
-// bundles delays the registry's response to the next request for a new bundle. During the delay, the bench reads all
-// meters.
+// bundles delays the registry's response to the next request for a new bundle, so that the bench can read all meters.
 type bundles struct {
 	mu            sync.Mutex // guards the fields below
 	written       bool
-	asked, answer chan struct{} // nil if no response is delayed
+	asked, answer chan struct{} // nil without a delayed response
 }
 
-// hold makes the registry delay its response to the agent's next request for a new bundle. The channel asked is closed
-// when that request arrives. The function answer releases the response; it can be called several times.
+// hold delays the registry's response to the agent's next request for a new bundle. asked is closed when the request
+// is received. answer releases the response; it can be called several times.
 func (b *bundles) hold() (asked <-chan struct{}, answer func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -276,7 +273,7 @@ func (b *bundles) intercept(_ http.ResponseWriter, request *http.Request) bool {
 	return false
 }
 
-// delayFor returns the channel that a request with this method must wait for, or nil if its response is not delayed.
+// delayFor returns the channel that a request must wait for, or nil without a delay.
 func (b *bundles) delayFor(method string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -296,7 +293,7 @@ func (b *bundles) delayFor(method string) <-chan struct{} {
 	return b.answer
 }
 
-// each calls the function do once per application, with at most writers concurrent calls.
+// each calls do once per application, with at most writers concurrent calls.
 func each(ctx context.Context, apps int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)

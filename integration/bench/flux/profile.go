@@ -13,11 +13,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// profiled is the duration of a profile.
 const profiled = 30 * time.Second
 
-// profile starts a CPU profile for a stage, if profiles are requested and the programs have a pprof endpoint. It prints
-// errors instead of returning them, because the figures of the stage do not depend on the profile.
+// profile starts a CPU profile if profiles are enabled. It prints errors, because the measurement does not depend on
+// the profile.
 func (b *bench) profile(ctx context.Context, stage string) {
 	address := b.profiles()
 	if address == "" {

@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// requests contains the numbers of requests to which an API server has responded.
+// requests counts an API server's completed requests.
 type requests struct {
-	// All counts all requests except watches and the requests of kwok, which replaces the Deployment controller. Writes
-	// counts changing requests, and DryRuns counts dry runs.
+	// All excludes watches and the requests of kwok, which replaces the Deployment controller. Writes counts changing
+	// requests, and DryRuns dry runs.
 	All, Writes, DryRuns float64
 }
 
@@ -27,7 +27,7 @@ func (r requests) plus(more requests) requests {
 	return requests{r.All + more.All, r.Writes + more.Writes, r.DryRuns + more.DryRuns}
 }
 
-// changes returns the counts for n writes, to subtract the bench's own writes from the API server's counts.
+// changes returns the counts of n writes, to subtract the bench's own writes.
 func changes(n int) requests { return requests{All: float64(n), Writes: float64(n)} }
 
 // requestsOf returns the request counts from an API server's own metrics (apiserver_request_total).

@@ -8,19 +8,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 )
 
-// cpuOf returns the CPU time of processes, including their terminated children.
+// cpuOf returns the CPU time of processes and their terminated children.
 func cpuOf(pids ...int) (time.Duration, error) {
 	used, err := process.UsageOf(pids...)
 	return used.CPU + used.Children, err
 }
 
-// A program is idle if it uses no more than restCPU within restTime.
+// Programs are idle if they use at most restCPU within restTime.
 const (
 	restTime = 4 * time.Second
 	restCPU  = 60 * time.Millisecond
 )
 
-// untilRest waits until programs are idle. It returns the time when they became idle and their CPU time until then.
+// untilRest waits until programs are idle. It returns the time and their CPU time until then.
 func untilRest(ctx context.Context, limit time.Duration, pids ...int) (time.Time, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

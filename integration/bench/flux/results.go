@@ -16,18 +16,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 )
 
-// results contains the results of one benchmark run.
 type results struct {
 	Applications int       `json:"applications"`
 	Time         time.Time `json:"time"`
 	Version      string    `json:"version"`
 	Machine      string    `json:"machine"`
-	// Load is the machine's one-minute load average at the start of the run.
+	// Load is the one-minute load average at the start of the run.
 	Load string `json:"load"`
-	// Settings and Figures are keyed by side. Times are in seconds, memory is in bytes.
+	// Times are in seconds, memory is in bytes. The keys are the sides.
 	Settings map[string]string             `json:"settings"`
 	Figures  map[string]map[string]float64 `json:"figures"`
-	// Reported is the number of modules that the control plane shows as Ready, for example "3 of 3".
+	// Reported describes how many modules are Ready in the control plane, such as "3 of 3".
 	Reported string `json:"reported"`
 }
 
@@ -47,7 +46,7 @@ const (
 var rows = []struct {
 	key, what string
 	unit      unit
-	goal      float64 // highest allowed ratio to Flux's figure; 0 for no goal
+	goal      float64 // maximum ratio to Flux's figure; 0 without a goal
 }{
 	{"install", "install: start of the programs to all Ready", seconds, 0.35},
 	{"install first", "first application Ready", seconds, 0.8},
@@ -99,8 +98,7 @@ func (r *results) take(b *bench) {
 	}
 }
 
-// ratio returns the agent's figure divided by Flux's figure. It returns false if a figure is missing or Flux's figure
-// is 0.
+// ratio returns the agent's figure divided by Flux's figure. It returns false if a figure is missing or Flux's is 0.
 func (r *results) ratio(key string) (float64, bool) {
 	if r == nil {
 		return 0, false
@@ -190,7 +188,7 @@ func (r *results) write(folder string, out io.Writer) error {
 		os.WriteFile(base+".json", append(data, '\n'), 0o644))
 }
 
-// readResults returns the results of an earlier run, or nil if their file does not exist.
+// readResults returns the results of an earlier run, or nil without one.
 func readResults(path string) (*results, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,39 +19,37 @@ import (
 // side is one of the two measured products: kyma-pull or Flux.
 type side interface {
 	name() string
-	// settings returns a description of the side's configuration, which the table shows.
+	// settings describes the side's configuration for the table.
 	settings() string
 	// prepare starts everything except the programs, and releases the first version of every application.
 	prepare(ctx context.Context) error
-	// start runs the programs, and stop ends them. programs returns the process IDs. profiles returns the address of a
-	// program's pprof endpoint, or an empty string.
+	// start and stop control the programs. programs returns process IDs. profiles returns the address of a program's
+	// pprof endpoint, or "" without one.
 	start(ctx context.Context) error
 	stop() error
 	programs() []int
 	profiles() string
 	log() string
-	// cluster returns the client configuration of the cluster into which the programs install.
+	// cluster returns the client configuration of the cluster with the applications.
 	cluster() *rest.Config
 	// units returns the kind whose status shows whether an application is Ready.
 	units() kind
 	ready(version string) func(*unstructured.Unstructured) bool
-	// report returns the state of the applications in the control plane, or an empty string if the product has no
-	// control plane.
+	// report describes the applications in the control plane. Empty for a product without a control plane.
 	report(ctx context.Context) (string, error)
-	// ask triggers the reconciliation of some applications if the programs do not watch their objects. It returns the
-	// number of requests that ask itself sent to the cluster.
+	// ask triggers the reconciliation of applications if the programs do not watch their objects. It returns the
+	// number of its own requests.
 	ask(ctx context.Context, apps []int) (requests, error)
-	// revise releases the second version of every application. It returns the time when the programs were notified, and
-	// the number of requests that revise itself sent to the cluster. After the release, it calls the function before.
-	// The programs cannot see the new version until that function returns.
+	// revise releases the second version of every application. It returns the time when the programs were notified,
+	// and the number of its own requests. It calls before between the release and the notification.
 	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }
 
-// longest is the timeout of each wait for the programs.
+// longest is the timeout of each wait.
 const longest = 10 * time.Minute
 
-// deleted is the number of Services that the bench deletes to cause drift.
+// deleted is the number of Services to delete for the drift measurement.
 const deleted = 20
 
 // bench measures one side of the comparison.
@@ -91,8 +89,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return b.stop()
 }
 
-// meter contains the CPU time of the programs and the API server, and the API server's request counts, up to one point
-// in time.
+// meter contains cumulative CPU times and request counts of the programs and the API server.
 type meter struct {
 	programs, apiServer time.Duration
 	requests            requests
@@ -111,8 +108,7 @@ func (b *bench) read(ctx context.Context) (meter, error) {
 	return meter{programs, apiServer, asked}, err
 }
 
-// cost waits until the programs are idle and returns the time when they became idle. It records their resource usage
-// since the reading before.
+// cost waits until the programs are idle and records their resource usage since before.
 func (b *bench) cost(ctx context.Context, name string, before meter) (time.Time, error) {
 	since, programs, err := untilRest(ctx, longest, b.programs()...)
 	if err != nil {
@@ -178,7 +174,7 @@ func (b *bench) idle(ctx context.Context) error {
 	return nil
 }
 
-// pass waits for a duration and returns the resource usage in that duration.
+// pass waits for a duration and returns the resource usage in that time.
 func (b *bench) pass(ctx context.Context, while time.Duration) (meter, error) {
 	before, err := b.read(ctx)
 	if err != nil {
@@ -245,7 +241,6 @@ func (b *bench) drift(ctx context.Context) error {
 	return err
 }
 
-// revision releases another version of every application.
 func (b *bench) revision(ctx context.Context) error {
 	awaited, err := await(ctx, b.cluster(), b.units(), b.options.Apps, b.ready(second))
 	if err != nil {
@@ -270,12 +265,12 @@ func (b *bench) revision(ctx context.Context) error {
 	return err
 }
 
-// restart stops the programs and starts them again without a new version.
+// restart restarts the programs without a new version.
 func (b *bench) restart(ctx context.Context) error {
 	if err := b.stop(); err != nil {
 		return err
 	}
-	// The API server sends requests to itself. Subtract them from the programs' requests.
+	// Subtract the API server's requests to itself.
 	own, err := b.pass(ctx, b.options.Idle/2)
 	if err != nil {
 		return err

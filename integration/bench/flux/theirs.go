@@ -27,8 +27,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// theirs is Flux's side of the comparison: an OCIRepository and a Kustomization for each application, like Flux's own
-// benchmark.
+// theirs is Flux's side of the comparison: an OCIRepository and a Kustomization for each application, as in Flux's
+// own benchmark.
 type theirs struct {
 	apps        int
 	found       assets.Flux
@@ -50,7 +50,6 @@ var (
 
 func (t *theirs) name() string { return "Flux" }
 
-// prepare pushes every application and creates its Flux objects. No controller runs yet.
 func (t *theirs) prepare(ctx context.Context) error {
 	var err error
 	if t.found, err = assets.EnsureFlux(ctx, os.Stderr); err != nil {
@@ -92,7 +91,7 @@ func (t *theirs) prepare(ctx context.Context) error {
 	return each(ctx, t.apps, t.declare)
 }
 
-// push pushes every application with a version and tags the artifact.
+// push pushes a version of every application and tags the artifacts.
 func (t *theirs) push(ctx context.Context, version string) error {
 	return each(ctx, t.apps, func(ctx context.Context, i int) error {
 		pushed, err := pushArtifact(ctx, t.place, appName(i), appFiles(app(i, version)))
@@ -152,7 +151,7 @@ func (t *theirs) ready(version string) func(*unstructured.Unstructured) bool {
 	}
 }
 
-// revise pushes another version of every application and asks Flux to reconcile them.
+// revise pushes another version of every application and triggers Flux's reconciliation.
 func (t *theirs) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := t.push(ctx, second); err != nil {
 		return time.Time{}, requests{}, err
@@ -166,7 +165,7 @@ func (t *theirs) revise(ctx context.Context, before func() error) (time.Time, re
 	})
 }
 
-// ask triggers Flux to reconcile applications before their interval ends.
+// ask triggers Flux's reconciliation of applications before their interval ends.
 func (t *theirs) ask(ctx context.Context, apps []int) (requests, error) {
 	return changes(len(apps)), each(ctx, len(apps), func(ctx context.Context, i int) error {
 		return t.request(ctx, kustomization, apps[i])
@@ -195,7 +194,7 @@ func (t *theirs) close() error {
 	return errors.Join(problems...)
 }
 
-// current reports whether an object's status describes its newest spec. A status without a generation counts as
+// current reports whether an object's status describes its current spec. A status without a generation is treated as
 // current.
 func current(o *unstructured.Unstructured) bool {
 	observed, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")

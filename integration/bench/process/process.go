@@ -1,5 +1,4 @@
-// Package process reads the usage of this machine's processes from the kernel, and finds the children of this process.
-// Benchmarks read it before and after a measurement.
+// Package process reads the CPU and memory usage of processes from the kernel, for benchmarks.
 package process
 
 import (
@@ -11,16 +10,16 @@ import (
 	"time"
 )
 
-// Usage is the CPU and memory usage of processes as reported by the kernel. Memory is in bytes.
+// Usage is the CPU and memory usage of processes. Memory is in bytes.
 type Usage struct {
 	// CPU is the CPU time of the processes. Children is the CPU time of their terminated children.
 	CPU, Children time.Duration
-	// Resident is the sum of Anonymous and File. Peak is the maximum of Resident since the process started or since
+	// Resident is the sum of Anonymous and File. Peak is the maximum of Resident since the start of the process or
 	// ResetPeak.
 	Resident, Anonymous, File, Peak int64
 }
 
-// ticksPerSecond is USER_HZ, which is the same on every architecture that Go runs on.
+// ticksPerSecond is USER_HZ, which is 100 on all architectures of Go.
 const ticksPerSecond = 100
 
 // UsageOf returns the total usage of processes.
@@ -64,7 +63,7 @@ func cpuOf(pid int) (own, children time.Duration, err error) {
 	return spent[0] + spent[1], spent[2] + spent[3], nil
 }
 
-// statOf returns a process's name, which can contain any character, and the fields after it.
+// statOf returns a process's name and the fields after it in /proc/PID/stat.
 func statOf(pid int) (name string, fields []string, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -77,8 +76,7 @@ func statOf(pid int) (name string, fields []string, err error) {
 	return string(stat[from+1 : to]), strings.Fields(string(stat[to+1:])), nil
 }
 
-// kibibytes returns a figure of /proc/PID/status in bytes. It returns 0 if the figure is missing, as for a process that
-// is ending.
+// kibibytes returns a value of /proc/PID/status in bytes, or 0 if it is missing.
 func kibibytes(status []byte, name string) int64 {
 	_, rest, _ := bytes.Cut(status, []byte("\n"+name+":"))
 	var n int64
@@ -91,7 +89,7 @@ func ResetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
 
-// MachineCPU returns the busy CPU time of the machine since it started, or 0 if /proc/stat cannot be read.
+// MachineCPU returns the machine's busy CPU time since its start, or 0 if it is unknown.
 func MachineCPU() time.Duration {
 	data, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -108,7 +106,7 @@ func MachineCPU() time.Duration {
 	return time.Duration(ticks) * time.Second / ticksPerSecond
 }
 
-// OthersCPU returns MachineCPU without the time of this process and its children.
+// OthersCPU returns the machine's busy CPU time without this process and its children.
 func OthersCPU() time.Duration {
 	others := MachineCPU()
 	for _, pid := range append(children(), os.Getpid()) {
@@ -119,7 +117,7 @@ func OthersCPU() time.Duration {
 	return others
 }
 
-// children returns the pids of this process's running child processes.
+// children returns the process IDs of this process's running children.
 func children() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -140,7 +138,7 @@ func children() []int {
 	return pids
 }
 
-// Child returns this process's child with a name and, if it is not empty, an argument.
+// Child returns the process ID of this process's child with a name and, if not empty, an argument.
 func Child(name, argument string) (int, error) {
 	for _, pid := range children() {
 		called, _, err := statOf(pid)
@@ -155,7 +153,7 @@ func Child(name, argument string) (int, error) {
 	return 0, fmt.Errorf("no child process %s %s is running", name, argument)
 }
 
-// LoadAverage returns the machine's load average of the last minute.
+// LoadAverage returns the machine's one-minute load average.
 func LoadAverage() string {
 	data, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

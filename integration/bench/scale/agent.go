@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// agent simulates a runtime without a cluster. It pulls and verifies its bundles, treats their modules as installed
-// immediately, and reports them with its own key.
+// agent simulates a runtime without a cluster. It pulls and verifies bundles, treats their modules as installed, and
+// sends signed reports.
 type agent struct {
 	id         string
 	all        *agents
@@ -32,10 +32,10 @@ type agent struct {
 	observed    *bundle.Observed
 	certificate string
 	request     string
-	known       bool // true once the control plane has enrolled the agent's key
+	known       bool // the control plane has enrolled the agent's key
 	state       *installed
-	catalog     digest.Digest // digest of the catalog in the current bundle
-	arrived     time.Time     // when the promoted module changed last
+	catalog     digest.Digest // digest of the current bundle's catalog
+	arrived     time.Time     // time of the promoted module's last change
 	sequence    int64
 	reported    string
 	nextReport  time.Time
@@ -43,7 +43,6 @@ type agent struct {
 	trouble     error
 }
 
-// conduct is the behavior of a runtime.
 type conduct struct {
 	// Failing is the first version of the promoted module that fails. A silent agent sends no requests. A noisy agent
 	// reports every second.
@@ -51,8 +50,7 @@ type conduct struct {
 	Silent, Noisy bool
 }
 
-// installed contains the modules that agents report for a desired state. All agents with that desired state share one
-// value.
+// installed contains the reported modules of a desired state. Agents with the same desired state share one value.
 type installed struct {
 	kyma    bundle.ReportedKyma
 	modules []bundle.ReportedModule
@@ -85,14 +83,14 @@ func newAgent(all *agents, id string, secret trust.TokenSecret) (*agent, error) 
 	return a, err
 }
 
-// noisy reports whether the agent polls and reports even while the other agents are suspended.
+// noisy reports whether the agent also polls and reports while other agents are suspended.
 func (a *agent) noisy() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.conduct.Noisy
 }
 
-// round polls the registry once and pushes a report if one is due.
+// round polls the registry once and sends a report if needed.
 func (a *agent) round(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,7 +100,7 @@ func (a *agent) round(ctx context.Context) {
 	a.trouble = errors.Join(a.pull(ctx), a.report(ctx))
 }
 
-// pull verifies the newest bundle and records its modules as installed if verification succeeds.
+// pull verifies the newest bundle and records its modules as installed.
 func (a *agent) pull(ctx context.Context) error {
 	repository, err := a.all.place.Reading(ctx, bundle.DesiredRepository(a.id))
 	if err != nil {

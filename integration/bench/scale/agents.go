@@ -29,9 +29,9 @@ type agents struct {
 	root         trust.Root
 	poll, report time.Duration
 	suspended    atomic.Bool
-	slots        chan struct{} // limits the number of agents that work at the same time
+	slots        chan struct{} // limits the number of concurrently working agents
 	each         []*agent
-	// connect opens an agent's connection to the publisher's notifications. It is nil if agents only poll.
+	// connect opens an agent's connection to the publisher's notifications. Nil if agents only poll.
 	connect func(ctx context.Context, a *agent) (io.ReadCloser, error)
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -41,13 +41,12 @@ type agents struct {
 }
 
 const (
-	// atOnce is the maximum number of agents that work at the same time. In production, each agent has its own machine.
+	// atOnce limits the number of concurrently working agents. In production, each agent has its own machine.
 	atOnce = 64
-	// jitter is the agents' default interval jitter.
 	jitter = 0.1
 )
 
-// newAgents creates all agents with their keys and tokens, but does not start them.
+// newAgents creates all agents with their keys and tokens.
 func (w *world) newAgents(ctx context.Context) (*agents, error) {
 	all := &agents{
 		place: w.place, poll: w.AgentPoll, report: w.AgentReport, slots: make(chan struct{}, atOnce),
@@ -80,7 +79,7 @@ func (w *world) newAgents(ctx context.Context) (*agents, error) {
 	return all, nil
 }
 
-// begin starts all agents at once. After the first poll, each agent polls at its own time.
+// begin starts all agents at once.
 func (all *agents) begin(ctx context.Context) {
 	ctx, all.stop = context.WithCancel(ctx)
 	all.suspended.Store(false)
@@ -115,8 +114,7 @@ func (all *agents) live(ctx context.Context, a *agent) {
 		}
 		next := all.untilPoll(a)
 		if woken && !a.noisy() {
-			// All agents start at the same time. A random first interval spreads their polls, as if they had started at
-			// different times.
+			// A random first interval spreads the agents' polls.
 			next = time.Duration(rand.Float64() * float64(next))
 		}
 		timer.Reset(next)
@@ -130,8 +128,7 @@ func (all *agents) close() {
 	all.running.Wait()
 }
 
-// suspend stops all requests of agents. resume allows requests again. If now is true, it also wakes all agents, which
-// otherwise wait for their next poll.
+// suspend stops all requests of agents, and resume allows them again. If now is true, resume also wakes all agents.
 func (all *agents) suspend() { all.suspended.Store(true) }
 
 func (all *agents) resume(now bool) {
@@ -144,8 +141,7 @@ func (all *agents) resume(now bool) {
 	}
 }
 
-// spread distributes the next reports of all agents evenly over the report interval, as in a fleet without changes for
-// hours.
+// spread distributes the agents' next reports evenly over the report interval, as in an idle fleet.
 func (all *agents) spread() {
 	for _, a := range all.each {
 		a.mu.Lock()
@@ -154,7 +150,7 @@ func (all *agents) spread() {
 	}
 }
 
-// behave sets the conduct of every agent. how returns the conduct of the agent with index i.
+// behave sets the behavior of every agent. how returns the behavior of agent i.
 func (all *agents) behave(how func(i int) conduct) {
 	for i, a := range all.each {
 		a.mu.Lock()
@@ -176,8 +172,8 @@ func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
 }
 
-// have returns the time at which each agent received a version of the promoted module. other describes an agent that
-// has not received the version.
+// have returns the times when agents received a version of the promoted module. other describes an agent without the
+// version.
 func (all *agents) have(version string) (arrived []time.Time, other string) {
 	var not *agent
 	var trouble error
@@ -196,8 +192,7 @@ func (all *agents) have(version string) (arrived []time.Time, other string) {
 	return arrived, other
 }
 
-// open fetches the missing documents of a verified bundle and checks their digests. It decodes each document once for
-// all agents that receive it. In production, each agent decodes its own documents.
+// open fetches and verifies the missing documents of a bundle. All agents share the decoded documents.
 func (all *agents) open(
 	ctx context.Context, from content.Fetcher, verified bundle.Verified, has digest.Digest,
 ) (*installed, error) {
@@ -230,7 +225,7 @@ func (all *agents) open(
 	return all.known[key], nil
 }
 
-// install returns the reported state of a runtime in which all modules of a desired state are ready.
+// install returns the report of a runtime in which all modules of a desired state are ready.
 func install(state bundle.DesiredState) *installed {
 	have := &installed{kyma: bundle.ReportedKyma{Spec: state.Kyma.Spec, Generation: 1, State: v1beta2.StateReady}}
 	for _, m := range state.Manifests {

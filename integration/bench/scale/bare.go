@@ -19,28 +19,24 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// mountsPerBundle returns the number of blob mounts for each bundle of the measured promotion, or one if no promotion
-// was measured.
+// mountsPerBundle returns the number of blob mounts for each bundle of the measured promotion. The default is one.
 func (w *world) mountsPerBundle() int64 { return max(1, w.mounts) }
 
-// bareBundle is a bundle that bareLoop writes again.
 type bareBundle struct {
 	id        string
 	documents bundle.Documents
 	manifest  bundle.Blob
 }
 
-// bareLoop writes the newest bundle of every runtime again, into repositories that contain only the previous bundle's
-// content. For each bundle it sends as many mounts as the promotion did, then a manifest that the registry does not
-// have yet.
+// bareLoop writes the newest bundle of every runtime to another repository, without a publisher. For each bundle, it
+// sends as many mounts as the promotion and then a new manifest.
 func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 	bundles, err := w.fetchBundles(ctx)
 	if err != nil {
 		return 0, taken{}, fmt.Errorf("read the bundles for the bare loop: %w", err)
 	}
 	none := func(digest.Digest) bool { return false }
-	// Create every repository before the measurement, with the catalog of the next bundle if the promotion kept the
-	// catalog.
+	// The promotion found existing repositories, so create them before the measurement.
 	_, err = each(ctx, bundles, func(ctx context.Context, b bareBundle) error {
 		before, err := holder(b.documents.Catalog)
 		if err != nil {
@@ -62,7 +58,7 @@ func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 	return took, w.taken().since(spent), err
 }
 
-// each runs a function for all items with the publisher's number of writers, and returns the elapsed time.
+// each calls do for all items with the publisher's concurrency, and returns the elapsed time.
 func each[T any](ctx context.Context, all []T, do func(context.Context, T) error) (time.Duration, error) {
 	started := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
@@ -112,7 +108,7 @@ func (w *world) fetchBundles(ctx context.Context) ([]bareBundle, error) {
 			}
 			blobs = append(blobs, blob)
 		}
-		// The manifest must differ, because the registry does not write a manifest that exists in another repository.
+		// The registry does not write a manifest that already exists in another repository, so change the manifest.
 		manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, append(fetched.Bytes, '\n'))
 		bundles[i] = bareBundle{"bare-" + runtimeID(i), bundle.Documents{State: blobs[0], Catalog: blobs[1]}, manifest}
 		return nil
@@ -120,17 +116,15 @@ func (w *world) fetchBundles(ctx context.Context) ([]bareBundle, error) {
 	return bundles, err
 }
 
-// holder returns a manifest that references the blob, so that the registry does not remove the blob.
+// holder returns a manifest that references the blob, so that the registry keeps it.
 func holder(blob bundle.Blob) (bundle.Blob, error) {
 	return bundle.NewManifest(ocispec.Manifest{Config: blob.Descriptor, Layers: []ocispec.Descriptor{blob.Descriptor}})
 }
 
-// patchedAtMost is the maximum number of Kymas whose statuses rawPatches patches. More Kymas would not change the
-// measured rate.
+// patchedAtMost limits the number of Kymas that rawPatches patches. More Kymas would not change the rate.
 const patchedAtMost = 1000
 
-// rawPatches patches the statuses of Kymas as the publisher does for a report, and then reverts the patches. All other
-// programs are idle.
+// rawPatches patches the statuses of Kymas as the publisher does for a report, and then reverts the patches.
 func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err error) {
 	var all v1beta2.KymaList
 	if err := w.control.List(ctx, &all, client.InNamespace(sample.Namespace),

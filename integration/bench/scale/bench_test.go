@@ -86,8 +86,7 @@ func TestQuantileReturnsRankedDuration(t *testing.T) {
 	}
 }
 
-// TestRunIsComparedWithPreviousRun also checks that a partial run is compared with an earlier complete run, but that a
-// complete run is not compared with a partial run.
+// A partial run is compared with an earlier complete run. A complete run is not compared with a partial run.
 func TestRunIsComparedWithPreviousRun(t *testing.T) {
 	folder := t.TempDir()
 	run := func(value float64, only ...string) string {

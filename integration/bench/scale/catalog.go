@@ -16,23 +16,23 @@ import (
 const (
 	offered       = 32 // number of modules in the catalog
 	perRuntime    = 20
-	everywhere    = 8 // number of modules that every runtime has; a promotion of one of them changes all runtimes
-	sets          = 8 // number of different module sets, which runtimes use in turn
+	everywhere    = 8 // modules of every runtime; a promotion of one of them changes all runtimes
+	sets          = 8 // number of different module sets
 	promotions    = 16
 	channel       = "regular"
 	writers       = 16 // the publisher's default concurrency
 	otherVersions = 2
 )
 
-// moduleName returns a name of letters and dashes, because module names must not contain digits.
+// moduleName returns the name of module i. Module names must not contain digits.
 func moduleName(i int) string { return fmt.Sprintf("module-m%c%c", 'a'+i/10, 'a'+i%10) }
 
-// promotedModule is in every runtime.
+// promotedModule is the module that the bench promotes. Every runtime has it.
 var promotedModule = moduleName(0)
 
 func promotedVersion(i int) string { return fmt.Sprintf("1.%d.0", i) }
 
-// moduleSet returns the names of the modules that a runtime requests.
+// moduleSet returns the modules of a runtime.
 func moduleSet(runtime int) []string {
 	set := runtime % sets
 	var names []string
@@ -45,7 +45,7 @@ func moduleSet(runtime int) []string {
 	return names
 }
 
-// versionOf returns a module with a CRD, a default CR, an operator and the operator's RBAC rules.
+// versionOf returns a module version with a CRD, a default CR, an operator and RBAC rules.
 func versionOf(name, version string) sample.Version {
 	v := sample.Scaler("1.8.0")
 	kind := strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "-", "")
@@ -90,7 +90,7 @@ func (w *world) offer(ctx context.Context) error {
 	return group.Wait()
 }
 
-// promote sets the next version of the promoted module in its channel. Every runtime gets that version.
+// promote sets the next version of the promoted module in its channel.
 func (w *world) promote(ctx context.Context) error {
 	if w.version+1 >= promotions {
 		return fmt.Errorf("module %s has only %d versions to promote, and all are promoted", promotedModule, promotions)

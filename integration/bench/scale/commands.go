@@ -26,17 +26,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// runsOfEach is the number of runs of each command. The results contain the median of these runs.
+// runsOfEach is the number of runs of each command. The results contain the median.
 const runsOfEach = 3
 
-// commands measures how long `kcp-publisher status` and the web page take. It copies Kymas in etcd until the fleet has
-// the requested size. The publisher is stopped, because it would publish bundles for the copies. No other stage
-// follows, because the copies remain.
+// commands measures `kcp-publisher status` and the web page. It copies Kymas in etcd until the fleet has the
+// requested size, with a stopped publisher. It is the last stage, because the copies remain.
 func (w *world) commands(ctx context.Context) error {
 	if err := w.killPublisher(); err != nil {
 		return err
 	}
-	w.kymas.close() // the watch would otherwise receive every Kyma that copyKymas creates
+	w.kymas.close() // otherwise, the watch would receive every copied Kyma
 	each, err := w.copyKymas(ctx)
 	if err != nil {
 		return err
@@ -44,7 +43,7 @@ func (w *world) commands(ctx context.Context) error {
 	w.add(each, size, "a Kyma in etcd",
 		fmt.Sprintf("%d Kymas, %d of them copies; a twentieth is silent, a fiftieth has a broken module", w.Seen,
 			max(0, w.Seen-w.Runtimes)))
-	// A complete list shows that the API server's cache is current.
+	// A complete list means that the API server's cache is current.
 	if err := w.until(ctx, "the API server lists all copies", func() (bool, string) {
 		s, err := w.see(ctx, "status", "-o", "name")
 		return err == nil && s.lines == max(w.Seen, w.Runtimes), fmt.Sprint(s.lines, err)
@@ -103,8 +102,7 @@ func (w *world) copyKymas(ctx context.Context) (float64, error) {
 
 var uid = regexp.MustCompile(`"uid":"[0-9a-f-]{36}"`)
 
-// troubled marks every twentieth Kyma as silent, and breaks a module in every fiftieth Kyma. The messages are the same
-// as the publisher's.
+// troubled makes every twentieth Kyma silent, and breaks a module in every fiftieth Kyma.
 func troubled(i int, data []byte) ([]byte, error) {
 	if i%20 != 7 && i%50 != 3 {
 		return data, nil
@@ -144,7 +142,7 @@ type ran struct {
 	lines             int
 }
 
-// see runs a kcp-publisher command as a user would, and measures it.
+// see runs and measures a kcp-publisher command.
 func (w *world) see(ctx context.Context, args ...string) (ran, error) {
 	server, started := w.cpu("kube-apiserver"), time.Now()
 	cmd := exec.CommandContext(ctx, w.binaries.Publisher, append(args, "--kubeconfig", w.kcp.Kubeconfig())...)
@@ -200,7 +198,7 @@ func (w *world) seeStatus(ctx context.Context, args []string) error {
 	return nil
 }
 
-// seePage starts the web page and measures the time until the page shows a runtime.
+// seePage starts the web page and measures the time until it shows a runtime.
 func (w *world) seePage(ctx context.Context) (err error) {
 	log := filepath.Join(w.dir, "ui.log")
 	started := time.Now()
@@ -261,7 +259,7 @@ func (w *world) seePage(ctx context.Context) (err error) {
 
 var pageAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?token=\S+`)
 
-// firstRow reports whether the first screen of the web page lists a runtime.
+// firstRow reports whether the first screen of the web page shows a runtime.
 func firstRow(ctx context.Context, browser *http.Client, address string) (bool, int, error) {
 	status, page, err := screen(ctx, browser, address)
 	return status == http.StatusOK && strings.Contains(page, "runtime-0"), len(page), err

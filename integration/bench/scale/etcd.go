@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// etcdGateway is a client of etcd's JSON gateway, which etcd serves in addition to gRPC.
+// etcdGateway is a client of etcd's JSON API.
 type etcdGateway struct{ address string }
 
 func (e etcdGateway) ask(ctx context.Context, path string, question, answer any) error {

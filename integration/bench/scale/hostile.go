@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// hostile measures a promotion again while some runtimes misbehave. It shows whether the other runtimes have to wait
-// for them.
+// hostile measures a promotion while some runtimes misbehave, which must not delay the others.
 func (w *world) hostile(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -70,8 +69,8 @@ func (w *world) hostile(ctx context.Context) error {
 	return w.converge(ctx)
 }
 
-// baselines stops the publisher and sends the same requests to the registry and API server that the publisher sent for
-// a promotion. It measures the time and CPU usage of these requests.
+// baselines measures the requests of a promotion without a publisher: it sends the same requests to the registry and
+// API server.
 func (w *world) baselines(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// kymas contains the statuses of all Kymas in the control plane. It watches Kymas instead of listing them repeatedly,
-// because lists would affect the measurement. It decodes only the fields that stages wait for.
+// kymas contains the statuses of all Kymas, from a watch. Repeated lists would affect the measurement.
 type kymas struct {
 	api    rest.Interface
 	cancel context.CancelFunc
@@ -24,21 +23,20 @@ type kymas struct {
 
 	mu      sync.Mutex // guards the fields below
 	known   map[string]record
-	changed time.Time // time of the last change of a Kyma
+	changed time.Time // time of a Kyma's last change
 	trouble error
 }
 
-// record contains the fields of a Kyma that stages wait for.
+// record contains the part of a Kyma that stages wait for.
 type record struct {
-	// Published is the digest of the newest bundle, Observed the digest of the bundle that the runtime has reported.
+	// Published is the digest of the newest bundle, Observed that of the last reported bundle.
 	Published, Observed string
 	State               v1beta2.State
-	// Version and ModuleState are the version and state of the promoted module.
+	// Version and state of the promoted module.
 	Version     string
 	ModuleState v1beta2.State
 }
 
-// document is the decoded part of a Kyma.
 type document struct {
 	Metadata struct{ Name, ResourceVersion string }
 	Status   struct {
@@ -124,7 +122,7 @@ func (k *kymas) list(ctx context.Context) (version string, err error) {
 	}
 }
 
-// watch follows changes from a resource version until the API server closes the watch.
+// watch processes changes from a resource version until the API server closes the watch.
 func (k *kymas) watch(ctx context.Context, version *string) error {
 	stream, err := k.api.Get().AbsPath(kymasPath).Param("watch", "true").Param("resourceVersion", *version).
 		Param("timeoutSeconds", "7200").Stream(ctx)

@@ -10,17 +10,16 @@ import (
 
 // memoryLimit limits the memory of one program.
 type memoryLimit struct {
-	// how is the text in the results that describes how the limit is enforced.
+	// how describes the enforcement of the limit in the results.
 	how    string
-	folder string   // folder of the cgroup, empty if no cgroup is used
+	folder string   // folder of the cgroup; empty without a cgroup
 	open   *os.File // open file descriptor of folder
 	bytes  int64
 }
 
 const cgroups = "/sys/fs/cgroup"
 
-// newMemoryLimit creates a cgroup if this machine allows it. Otherwise it sets the limit of Go's runtime, which the
-// program can exceed.
+// newMemoryLimit creates a cgroup if possible. Otherwise, it uses the soft limit of the Go runtime.
 func newMemoryLimit(bytes int64) *memoryLimit {
 	l := &memoryLimit{
 		how:   "GOMEMLIMIT, because no writable cgroup v2 has the memory controller: check the peak",
@@ -46,7 +45,7 @@ func newMemoryLimit(bytes int64) *memoryLimit {
 	return l
 }
 
-// apply makes a command start with the memory limit.
+// apply adds the memory limit to a command.
 func (l *memoryLimit) apply(cmd *exec.Cmd) {
 	if l.open != nil {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(l.open.Fd())

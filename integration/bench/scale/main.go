@@ -1,9 +1,9 @@
-// Command scale measures a control plane with many runtimes on one machine. kube-apiserver, etcd (with synced writes),
-// a registry on disk and `kcp-publisher run` are real processes. Agents with their own keys pull, verify and report
-// without a cluster. Times on a shared machine are noisy, so the command compares values of one run: pushes with a bare
-// loop of the same requests, and statuses with raw patches of the same Kymas.
+// Command scale measures a control plane with many runtimes on one machine. The API server, etcd, a registry on disk
+// and `kcp-publisher run` are real processes. Agents pull, verify and report without a cluster.
 //
-// It prints a table and writes it to bench/fleet-N.md and bench/fleet-N.json, next to the figures of the previous run.
+// Times on a shared machine vary, so the command compares values of one run with baselines: loops that send the same
+// requests. It prints a table and writes it to bench/fleet-N.md and bench/fleet-N.json, with the figures of the
+// previous run.
 package main
 
 import (
@@ -24,7 +24,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// options are the parsed command line.
 type options struct {
 	Runtimes      int
 	Seen          int
@@ -118,8 +117,8 @@ func parse(args []string) (commandLine, error) {
 	return c, nil
 }
 
-// run runs the stages, and prints and writes the results. After a failed stage, it continues with the next stage if the
-// fleet can be restored.
+// run runs the stages, and prints and writes the results. After a failed stage, it continues with the next stage if
+// possible.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
 	results := newResults(o)
 	w := &world{options: o, out: out, results: results}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// markdown writes the tables: figures next to the figures of the previous run, and the machine's usage in each stage.
+// markdown writes the tables: figures of this and the previous run, and the machine's usage in each stage.
 func (r *results) markdown(out io.Writer, before *results) {
 	o := r.Options
 	fmt.Fprintf(out,

@@ -14,8 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// rarePoll is the polling interval of agents and publisher with notifications, as the guide on notifications
-// recommends.
+// rarePoll is the recommended polling interval with notifications.
 const rarePoll = 10 * time.Minute
 
 // notify enables notifications from the registry to the publisher, and from the publisher to the agents.
@@ -32,7 +31,7 @@ func (w *world) notify() error {
 	return nil
 }
 
-// subscribe gives every agent the password for the publisher's notifications.
+// subscribe creates a password for the publisher's notifications for every agent.
 func (w *world) subscribe(ctx context.Context) error {
 	registries := make(map[string]*store.Registries, w.Runtimes)
 	var mu sync.Mutex // guards registries
@@ -61,7 +60,7 @@ func (w *world) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// polling returns a description of how agents detect a new bundle, for the results.
+// polling describes for the results how agents detect a new bundle.
 func (w *world) polling() string {
 	if w.Notifications {
 		return "agents are notified, and poll every " + short(w.AgentPoll)
@@ -69,7 +68,7 @@ func (w *world) polling() string {
 	return "agents poll every " + short(w.AgentPoll)
 }
 
-// listen makes an agent poll at each notification, and reconnects when a connection ends.
+// listen makes an agent poll at each notification. It reconnects when a connection ends.
 func (all *agents) listen(ctx context.Context, a *agent) {
 	for ctx.Err() == nil {
 		all.readEvents(ctx, a)
@@ -80,14 +79,14 @@ func (all *agents) listen(ctx context.Context, a *agent) {
 	}
 }
 
-// readEvents opens one connection to the publisher's notifications and reads it until it ends.
+// readEvents reads one connection to the publisher's notifications until it ends.
 func (all *agents) readEvents(ctx context.Context, a *agent) {
 	answer, err := all.connect(ctx, a)
 	if err != nil {
 		return
 	}
 	defer answer.Close()
-	a.poll() // the publisher sent no notifications to the agent while it was disconnected
+	a.poll() // notifications can have been lost before the connection
 	for lines := bufio.NewScanner(answer); lines.Scan(); {
 		if bytes.HasPrefix(lines.Bytes(), []byte("data:")) {
 			a.poll()
@@ -95,10 +94,10 @@ func (all *agents) readEvents(ctx context.Context, a *agent) {
 	}
 }
 
-// poll makes the agent poll immediately unless agents are suspended.
+// poll makes the agent poll immediately, unless agents are suspended.
 func (a *agent) poll() {
 	select {
 	case a.wake <- struct{}{}:
-	default: // the agent has not handled the previous wake-up yet
+	default: // a wake-up is already pending
 	}
 }

@@ -17,7 +17,7 @@ type program struct {
 	exited chan struct{}
 }
 
-// start runs a program with its output appended to a file. configure can change the command before it starts.
+// start starts a program with its output appended to a file. configure can change the command.
 func start(log, binary string, args []string, configure func(*exec.Cmd)) (*program, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -25,8 +25,8 @@ func start(log, binary string, args []string, configure func(*exec.Cmd)) (*progr
 	}
 	cmd := exec.Command(binary, args...)
 	cmd.Stdout, cmd.Stderr = file, file
-	// Start the program in a separate process group. Ctrl-C in a terminal then reaches only the bench, which stops its
-	// programs itself. With Pdeathsig, the kernel kills the program if the bench is killed.
+	// In its own process group, the program does not receive Ctrl-C from a terminal. The kernel kills the program if
+	// the bench is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if configure != nil {
 		configure(cmd)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// push promotes the module while all agents are suspended, and waits until every runtime's bundle is in the registry.
+// push promotes the module while all agents are suspended, and waits until the registry has every runtime's bundle.
 func (w *world) push(ctx context.Context) (pushed, error) {
 	were := map[string]string{}
 	w.kymas.count(func(id string, r record) bool { were[id] = r.Published; return true })
@@ -26,8 +26,7 @@ func (w *world) push(ctx context.Context) (pushed, error) {
 	return p, err
 }
 
-// untilNamed waits until every Kyma's status references the pushed bundle. It returns the time since the edit of the
-// ModuleReleaseMeta.
+// untilNamed waits until every Kyma's status contains the pushed bundle. It returns the time since the promotion.
 func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error) {
 	var last time.Time
 	err := w.until(ctx, "every Kyma names its new bundle", func() (bool, string) {
@@ -38,8 +37,8 @@ func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error)
 	return last.Sub(p.started), err
 }
 
-// promotion measures the time, CPU and requests between the edit of the ModuleReleaseMeta and the last bundle in the
-// registry, and the time until every Kyma's status references its bundle.
+// promotion measures a promotion: time, CPU and requests until the last bundle is in the registry, and the time until
+// every Kyma's status contains its bundle.
 func (w *world) promotion(ctx context.Context) error {
 	p, err := w.push(ctx)
 	if err != nil {
@@ -61,7 +60,7 @@ func (w *world) promotion(ctx context.Context) error {
 	return w.recordMemory("publisher's memory after the promotion")
 }
 
-// reports measures how long the publisher takes to update all statuses when all runtimes report at the same time.
+// reports measures how long the publisher updates all statuses when all runtimes report at the same time.
 func (w *world) reports(ctx context.Context) error {
 	if !w.pending {
 		p, err := w.push(ctx)
@@ -77,8 +76,8 @@ func (w *world) reports(ctx context.Context) error {
 	return err
 }
 
-// respond wakes all agents and waits until counts returns true for at least the wanted number of Kymas. It records the
-// time and resource usage until then.
+// respond wakes all agents and waits until counts returns true for the wanted number of Kymas. It records the time
+// and resource usage.
 func (w *world) respond(ctx context.Context, wanted int, counts func(string, record) bool) (time.Duration, error) {
 	writes, err := w.writes(ctx)
 	if err != nil {
@@ -103,7 +102,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	}
 	took, n := last.Sub(started), float64(wanted)
 	note := ""
-	if wanted == w.Runtimes { // not in the hostile stage, whose noisy agents report all the time
+	if wanted == w.Runtimes { // in the hostile stage, noisy agents report all the time
 		note = fmt.Sprintf("the last report was in the registry after %.1f s",
 			traffic[request{agentsHost, http.MethodPut, aboutReports}].Last.Sub(started).Seconds())
 	}
@@ -115,7 +114,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	return took, nil
 }
 
-// learning measures how long agents take to detect a promotion by polls or notifications.
+// learning measures how long agents take to detect a promotion.
 func (w *world) learning(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

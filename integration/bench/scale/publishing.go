@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// until waits like fleet.Until, and returns an error early if the publisher ends.
+// until is like fleet.Until, but returns an error early if the publisher ends.
 func (w *world) until(ctx context.Context, what string, seen func() (bool, string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -29,7 +29,7 @@ func (w *world) until(ctx context.Context, what string, seen func() (bool, strin
 	return err
 }
 
-// seeding creates the Kymas before any program watches them.
+// seeding creates the Kymas.
 func (w *world) seeding(ctx context.Context) error {
 	started := time.Now()
 	group, within := errgroup.WithContext(ctx)
@@ -53,10 +53,10 @@ type pushed struct {
 	traffic          counted // all requests until the last bundle
 	spent            taken
 	started          time.Time
-	were             map[string]string // digest of the previous bundle, by Kyma
+	were             map[string]string // digest of each Kyma's previous bundle
 }
 
-// untilPushed waits until the registry has received a bundle of every runtime since the start.
+// untilPushed waits until the registry has received a bundle of every runtime since started.
 func (w *world) untilPushed(ctx context.Context, started time.Time, before counted, spent taken) (pushed, error) {
 	var p pushed
 	err := w.until(ctx, "every runtime's bundle is in the registry", func() (bool, string) {
@@ -82,10 +82,10 @@ func (w *world) untilPushed(ctx context.Context, started time.Time, before count
 	return p, err
 }
 
-// per divides a count by the number of runtimes and formats the result.
+// per formats a count per runtime.
 func (w *world) per(n float64) string { return fmt.Sprintf("%.2f", n/float64(w.Runtimes)) }
 
-// firstPublish starts the publisher with a fleet that has no bundles yet.
+// firstPublish starts the publisher with a fleet without bundles.
 func (w *world) firstPublish(ctx context.Context) error {
 	before, err := w.registry.counted(ctx)
 	if err != nil {
@@ -113,7 +113,6 @@ func (w *world) firstPublish(ctx context.Context) error {
 	return w.recordMemory("publisher's memory, before any runtime reports")
 }
 
-// recordMemory records the publisher's memory.
 func (w *world) recordMemory(what string) error {
 	u, err := process.UsageOf(w.pid("publisher"))
 	if err != nil {
@@ -124,14 +123,14 @@ func (w *world) recordMemory(what string) error {
 	return process.ResetPeak(w.pid("publisher"))
 }
 
-// right reports whether a Kyma shows its runtime as ready with the newest bundle.
+// right reports whether a Kyma's runtime is ready with the newest bundle.
 func (w *world) right(_ string, r record) bool {
 	return r.State == "Ready" && r.ModuleState == "Ready" && r.Version == promotedVersion(w.version) &&
 		r.Published != "" && r.Observed == r.Published
 }
 
-// untilRight waits until counts returns true for at least the wanted number of Kymas. It returns the time of the last
-// change of a Kyma.
+// untilRight waits until counts returns true for the wanted number of Kymas. It returns the time of a Kyma's last
+// change.
 func (w *world) untilRight(ctx context.Context, wanted int, counts func(id string, r record) bool) (time.Time, error) {
 	var last time.Time
 	err := w.until(ctx,
@@ -144,7 +143,7 @@ func (w *world) untilRight(ctx context.Context, wanted int, counts func(id strin
 	return last, err
 }
 
-// converge waits until every Kyma shows its runtime as ready with the newest bundle, and then suspends all agents.
+// converge waits until every runtime is ready with the newest bundle, and then suspends all agents.
 func (w *world) converge(ctx context.Context) error {
 	w.agents.resume(true)
 	_, err := w.untilRight(ctx, w.Runtimes, w.right)
@@ -153,8 +152,8 @@ func (w *world) converge(ctx context.Context) error {
 	return err
 }
 
-// enrollment starts all agents at once. The control plane does not know the agents' keys yet. It publishes another
-// bundle for each runtime after it has enrolled the key of the runtime's agent.
+// enrollment starts all agents at once, whose keys are not enrolled yet. The publisher enrolls each key and publishes
+// another bundle.
 func (w *world) enrollment(ctx context.Context) error {
 	traffic, err := w.registry.counted(ctx)
 	if err != nil {

@@ -23,32 +23,31 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// The publisher and the agents use different host names for the registry, so the host name in a request identifies its
-// sender. Both names resolve to this machine.
+// The publisher and the agents use different host names for the registry, so the registry can count their requests
+// separately.
 const (
 	publisherHost = "127.0.0.1"
 	agentsHost    = "localhost"
 )
 
-// request identifies a group of requests to the registry that are counted together.
+// request identifies requests to the registry that are counted together.
 type request struct {
-	// From is the sender: the publisher or any agent. Method is the HTTP method. About is the type of the requested
-	// object, such as "manifests of reports".
+	// From is the sender, Method the HTTP method, and About the type of the requested object, such as "manifests of
+	// reports".
 	From, Method, About string
 }
 
-// seen is the number of requests and the time of the last response.
+// seen counts requests, with the time of the last response.
 type seen struct {
 	N    int64
 	Last time.Time
 }
 
-// counted contains the number of requests to a registry by group.
+// counted contains the requests to a registry by group.
 type counted map[request]seen
 
 func (c counted) n(from, method, about string) int64 { return c[request{from, method, about}].N }
 
-// total counts a sender's requests.
 func (c counted) total(from string) (n int64) {
 	for request, seen := range c {
 		if request.From == from {
@@ -76,7 +75,7 @@ const (
 	aboutMounts  = "uploads of runtimes"
 )
 
-// about returns the value of request.About for a path: "manifests of runtimes" for
+// about returns the value of request.About for a path, such as "manifests of runtimes" for
 // /v2/fleet/runtimes/r-1/manifests/desired.
 func about(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
@@ -96,8 +95,7 @@ func about(path string) string {
 	return class + " of " + place
 }
 
-// published returns the runtime whose bundle a request has pushed to the registry, or an empty string for other
-// requests.
+// published returns the runtime whose bundle a request pushed, or "" for other requests.
 func published(method, path string, status int) string {
 	rest, ofRuntimes := strings.CutPrefix(path, "/v2/"+fleetPath+"/"+bundle.DesiredRepository(""))
 	runtime, isBundle := strings.CutSuffix(rest, "/manifests/"+bundle.TagDesired)
@@ -107,10 +105,10 @@ func published(method, path string, status int) string {
 	return runtime
 }
 
-// arrivals contains the time at which the registry received the newest bundle of each runtime.
+// arrivals contains the time when the registry received the newest bundle of each runtime.
 type arrivals map[string]time.Time
 
-// since returns the number of runtimes whose bundle arrived after a time.
+// since returns the number of bundles that arrived after a time.
 func (a arrivals) since(t time.Time) (n seen) {
 	for _, at := range a {
 		if !at.After(t) {
@@ -124,17 +122,16 @@ func (a arrivals) since(t time.Time) (n seen) {
 	return n
 }
 
-// progressPath is the path on which the registry process serves the arrivals.
+// progressPath is the registry process's path for arrivals.
 const progressPath = "/bundles"
 
-// entry is one group of requests with its count, as the registry process serves it in JSON.
+// entry is a group of requests with its count, as JSON of the registry process.
 type entry struct {
 	request
 	seen
 }
 
-// serveRegistry runs in the registry's process. It returns when its input closes, so the process never outlives the
-// bench.
+// serveRegistry is the main function of the registry process. It returns when its input closes.
 func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, out io.Writer) error {
 	r, err := registry.Start(ctx, options)
 	if err != nil {
@@ -193,13 +190,12 @@ func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, 
 	return errors.Join(server.Close(), r.Close())
 }
 
-// local is the HTTP client for the benchmark's own processes. Its timeout is a minute, because fetching a profile takes
-// 30 seconds.
+// local is the HTTP client for the bench's processes. Profiles take 30 seconds.
 var local = &http.Client{Timeout: time.Minute}
 
 type registryAddresses struct{ Registry, Traffic string }
 
-// registryProcess is the bench's handle to the registry process.
+// registryProcess is a running registry process.
 type registryProcess struct {
 	*program
 	port, traffic string
@@ -276,7 +272,7 @@ func (r *registryProcess) ask(ctx context.Context, path string, into any) error 
 	return json.Unmarshal(data, into)
 }
 
-// get sends a request to a program of the bench.
+// get sends a GET request to a process of the bench.
 func get(ctx context.Context, address, path string) ([]byte, error) {
 	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {

@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// quiet is the time after which a publisher that sends only polls counts as idle.
+// quiet is the time after which a publisher that only polls is idle.
 const quiet = 5 * time.Second
 
-// pollsPerSecond returns the expected rate of a publisher's polls in an idle fleet at default intervals, plus 50 % for
-// jitter.
+// pollsPerSecond returns the maximum rate of a publisher's polls in an idle fleet.
 func (w *world) pollsPerSecond() float64 { return 1.5*float64(w.Runtimes)/30 + 5 }
 
-// untilIdle waits until the publisher has reconciled every Kyma and sends only polls to the registry. It returns the
-// time until the publisher was idle.
+// untilIdle waits until the publisher has reconciled every Kyma and only polls the registry. It returns the time
+// until then.
 func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, error) {
 	window, heads, others := time.Now(), int64(-1), int64(-1)
 	err := w.until(ctx, "the publisher is idle", func() (bool, string) {
@@ -25,8 +24,7 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 		}
 		asked := int64(0)
 		for key, n := range now {
-			// After its start, the publisher reads the report of an idle runtime only when it next polls the runtime.
-			// Such reads are part of normal polling.
+			// After a restart, the publisher reads reports with its next polls. Such requests belong to polling.
 			if key.From == publisherHost && (key.Method == http.MethodHead || key.About == aboutReports) {
 				asked += n.N
 			}
@@ -54,8 +52,7 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 	return window.Sub(since), err
 }
 
-// again kills the publisher and starts another one, like a container that restarts in its Pod. The new process
-// continues with the Lease of the killed process.
+// again kills the publisher and starts another one with the same Lease identity, as a restarted container.
 func (w *world) again(within *memoryLimit) (started time.Time, err error) {
 	if err := w.killPublisher(); err != nil {
 		return started, err
@@ -63,7 +60,7 @@ func (w *world) again(within *memoryLimit) (started time.Time, err error) {
 	return time.Now(), w.startPublisher(within)
 }
 
-// restart measures the time and resources that a publisher needs to restart after a kill in a converged fleet.
+// restart measures the restart of a killed publisher in an idle fleet.
 func (w *world) restart(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -116,7 +113,7 @@ func (c counted) of(from string) counted {
 	return some
 }
 
-// memoryLimit measures a restart and a promotion while the publisher has the memory limit of a production publisher.
+// memoryLimit measures a restart and a promotion with the memory limit of a production publisher.
 func (w *world) memoryLimit(ctx context.Context) (err error) {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

@@ -34,7 +34,7 @@ type figure struct {
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
 	Unit  unit    `json:"unit"`
-	// Note is a remark that the table shows next to the figure.
+	// Note is a remark in the table.
 	Note string `json:"note,omitempty"`
 }
 
@@ -42,7 +42,7 @@ type figure struct {
 type stageCost struct {
 	Stage   string  `json:"stage"`
 	Seconds float64 `json:"seconds"`
-	// CPU contains the CPU time in seconds by process.
+	// CPU contains CPU seconds by process.
 	CPU map[string]float64 `json:"cpu"`
 	// Others is the share of the machine's CPU time that other programs used.
 	Others float64 `json:"others"`
@@ -57,7 +57,7 @@ type results struct {
 	Options  options     `json:"options"`
 	Figures  []figure    `json:"figures"`
 	Stages   []stageCost `json:"stages"`
-	// Failed lists the failed stages, whose figures must not be compared.
+	// Failed lists the failed stages, whose figures are not comparable.
 	Failed []string `json:"failed,omitempty"`
 }
 
@@ -72,7 +72,6 @@ func newResults(o options) *results {
 	}
 }
 
-// add records and prints a figure.
 func (w *world) add(value float64, of unit, what, note string) {
 	f := figure{Stage: w.stage, What: what, Value: value, Unit: of, Note: note}
 	w.results.Figures = append(w.results.Figures, f)
@@ -100,7 +99,7 @@ func (f figure) text() string {
 	return fmt.Sprintf("%.1f %s", f.Value, f.Unit)
 }
 
-// last returns the figure with the same stage and name from another run, or nil.
+// last returns the figure with the same stage and name in another run, or nil.
 func (r *results) last(f figure) *figure {
 	if r == nil {
 		return nil
@@ -113,7 +112,7 @@ func (r *results) last(f figure) *figure {
 	return nil
 }
 
-// write prints the table and writes it with the figures to a folder, next to the figures of the previous run.
+// write prints the table, and writes it with the figures to a folder.
 func (r *results) write(folder string, out io.Writer) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -124,7 +123,7 @@ func (r *results) write(folder string, out io.Writer) error {
 	}
 	before, err := readResults(base + ".json")
 	if len(r.Options.Only)+len(r.Failed) > 0 {
-		base += "-part" // so that a later complete run is not compared with this partial run
+		base += "-part" // later complete runs are not compared with this partial run
 	}
 	if err != nil {
 		return err

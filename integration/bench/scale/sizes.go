@@ -22,7 +22,7 @@ import (
 // sampled is the number of Kymas whose size is measured.
 const sampled = 50
 
-// size measures the size of converged Kymas, and how much of it the publisher's fields take.
+// size measures the size of Kymas and the share of the publisher's fields.
 func (w *world) size(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -71,7 +71,7 @@ func (w *world) size(ctx context.Context) error {
 	return w.recordMemory("publisher's memory")
 }
 
-// idle measures a fleet that sends only polls and heartbeats.
+// idle measures a fleet that only polls.
 func (w *world) idle(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -141,7 +141,7 @@ func course() v1alpha1.Course {
 	}}
 }
 
-// waves measures a rollout while each agent polls at its own times.
+// waves measures a rollout in waves with regular polls.
 func (w *world) waves(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -198,7 +198,7 @@ func (w *world) waves(ctx context.Context) error {
 	return err
 }
 
-// untilProven waits until the rollout has succeeded, and records when the provenAt of each wave's status was set.
+// untilProven waits until the rollout has succeeded, and records each wave's provenAt.
 func (w *world) untilProven(ctx context.Context, started time.Time) error {
 	proven := 0
 	return w.until(ctx, "the rollout has succeeded", func() (bool, string) {
@@ -249,7 +249,7 @@ func (w *world) wavesCost(ctx context.Context, traffic counted, writes writes, m
 	return nil
 }
 
-// reconcileTime is controller-runtime's metric for the wall time of reconciliations. No metric contains their CPU time.
+// reconcileTime is controller-runtime's metric for the duration of reconciliations.
 const reconcileTime = "controller_runtime_reconcile_time_seconds"
 
 var planner = map[string]string{"controller": "rollouts"}

@@ -14,17 +14,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stage is one measurement. At its start and its end, the fleet is converged and the agents are suspended.
+// stage is one measurement. At its start and end, the fleet is converged and the agents are suspended.
 type stage struct {
 	name string
-	// always is true if later stages need this stage.
+	// always means that later stages need this stage.
 	always bool
 	run    func(*world, context.Context) error
 }
 
 const idleStage = "idle"
 
-// stages lists the stages in the order of their execution. From "baselines" on, each stage stops the publisher.
+// stages lists the stages in order. From "baselines" on, each stage stops the publisher.
 var stages = []stage{
 	{"seeding", true, (*world).seeding},
 	{"first-publish", true, (*world).firstPublish},
@@ -80,7 +80,7 @@ func (w *world) measure(ctx context.Context, s stage) error {
 	return err
 }
 
-// recover restores the fleet to the state that each stage expects at its start, for example after a failed stage.
+// recover restores the fleet to the initial state of a stage, for example after a failed stage.
 func (w *world) recover(ctx context.Context) error {
 	w.agents.suspend()
 	w.agents.behave(func(int) conduct { return conduct{} })
@@ -100,8 +100,7 @@ func (w *world) recover(ctx context.Context) error {
 	return w.converge(ctx)
 }
 
-// limit returns the time limit for a wait until all runtimes have responded. In some stages, each runtime must poll
-// several times.
+// limit returns the time limit for all runtimes to respond. In some stages, each runtime polls several times.
 func (w *world) limit() time.Duration {
 	return 4*time.Minute + 6*w.AgentPoll + time.Duration(w.Runtimes)*200*time.Millisecond
 }

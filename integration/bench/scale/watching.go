@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// families contains Prometheus metric families by name.
 type families map[string]*dto.MetricFamily
 
 func parseMetrics(data []byte) (families, error) {
@@ -59,8 +58,7 @@ func matches(m *dto.Metric, labels map[string]string) bool {
 	return true
 }
 
-// writes contains the number of changing requests by "VERB resource". It omits writes to Leases, which every leader
-// renews.
+// writes counts changing requests by "VERB resource", without Leases.
 type writes map[string]float64
 
 func (w *world) writes(ctx context.Context) (writes, error) {
@@ -106,10 +104,10 @@ func (w writes) total() (n float64) {
 	return n
 }
 
-// statusPatches is the key in writes for patches of a Kyma's status.
+// statusPatches is the key for patches of a Kyma's status.
 const statusPatches = "PATCH kymas/status"
 
-// ask requests a path from the publisher's metrics endpoint and returns the response body.
+// ask returns the response of the publisher's metrics endpoint to a path.
 func (w *world) ask(ctx context.Context, path string) ([]byte, error) {
 	data, err := get(ctx, w.metrics, path)
 	if err != nil {
@@ -141,10 +139,9 @@ func (w *world) liveHeap(ctx context.Context) (int64, error) {
 	return strconv.ParseInt(string(found[1]), 10, 64)
 }
 
-// profileSeconds is the duration of a stage's CPU profile.
 const profileSeconds = 15
 
-// profile takes profiles of the publisher, the registry and the API server during a stage, if requested.
+// profile takes profiles of the publisher, the registry and the API server during a stage, if enabled.
 func (w *world) profile(ctx context.Context) (stop func()) {
 	if w.Profiles == "" {
 		return func() {}
@@ -181,7 +178,7 @@ func (w *world) profile(ctx context.Context) (stop func()) {
 				w.say("no heap profile: %v", err)
 			}
 		}
-		all.Wait() // if the stage is shorter than the profile, wait for the rest of the profile
+		all.Wait() // a profile can take longer than the stage
 		cancel()
 	}
 }

@@ -31,13 +31,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Repository paths in the registry: one for the bundles of the fleet, one for the modules.
+// Repository paths in the registry for the fleet's bundles and for modules.
 const (
 	fleetPath   = "fleet"
 	modulesPath = "modules"
 )
 
-// world is the control plane with its fleet.
 type world struct {
 	options
 	out     io.Writer
@@ -49,23 +48,23 @@ type world struct {
 	kcp      *cluster.Cluster
 	pids     map[string]int // process IDs of the API server and etcd
 	control  client.Client
-	api      rest.Interface // for requests that controller-runtime's client does not support
+	api      rest.Interface // for requests that the controller-runtime client does not support
 	registry *registryProcess
-	// notifications contains the addresses of the publisher's notifications, or nil with polling only. notifyFlags
-	// contains the publisher's flags for notifications.
+	// notifications contains the addresses of the publisher's notifications. Nil if agents only poll. notifyFlags are
+	// the publisher's flags for notifications.
 	notifications *fleet.Notifications
 	notifyFlags   []string
-	place         store.Store // location of the bundles, with the host name that agents use
+	place         store.Store // location of the bundles with the agents' host name
 	publisher     *program
 	metrics       string                   // address of the publisher's metrics endpoint
-	spentBy       map[string]time.Duration // CPU time of replaced processes, by program
+	spentBy       map[string]time.Duration // CPU time of replaced processes by program
 	lastCPU       map[string]time.Duration
 	kymas         *kymas
 	agents        *agents
 	version       int  // number of the promoted module's current version
-	pending       bool // true if agents have not received the newest promotion yet
-	// promoted is the duration of the measured promotion, or 0 if none was measured. statuses is the time until the
-	// publisher had recorded the reports of all runtimes.
+	pending       bool // agents have not received the newest promotion yet
+	// promoted is the duration of the measured promotion. Zero without one. statuses is the time until the publisher
+	// had recorded all reports.
 	promoted, statuses time.Duration
 	promotedCPU        time.Duration // CPU time of publisher and registry during the promotion
 	mounts             int64         // blobs mounted per bundle of a promotion
@@ -134,7 +133,7 @@ func (w *world) up(ctx context.Context) error {
 
 func (w *world) keys() string { return filepath.Join(w.dir, "keys") }
 
-// onDisk returns an error for a folder on a memory file system, because the measured programs mostly write to disk.
+// onDisk returns an error for a folder on an in-memory file system, because the measured programs write to disk.
 func onDisk(dir string) error {
 	var of unix.Statfs_t
 	if err := unix.Statfs(dir, &of); err != nil {
@@ -154,7 +153,7 @@ func openStore(location string) (store.Store, error) {
 	return store.Open(location, registries)
 }
 
-// startPublisher starts `kcp-publisher run` with its default settings. within is an optional memory limit.
+// startPublisher starts `kcp-publisher run` with default settings. within is an optional memory limit.
 func (w *world) startPublisher(within *memoryLimit) error {
 	address, err := loopback.Address()
 	if err != nil {
@@ -166,7 +165,7 @@ func (w *world) startPublisher(within *memoryLimit) error {
 		"--metrics-bind-address", address, "--metrics-auth=false", "--set=pprof=true", "--health-probe-bind-address", "0"},
 		slices.Concat(w.notifyFlags, w.PublisherArgs)...)
 	how := func(cmd *exec.Cmd) {
-		// a fixed Lease identity, as in the chart, so that a restarted publisher continues with its Lease
+		// A fixed Lease identity, as in the chart, lets a restarted publisher keep its Lease.
 		cmd.Env = append(os.Environ(), "POD_NAME=kcp-publisher-0", "POD_UID="+w.dir)
 		if within != nil {
 			within.apply(cmd)
@@ -177,12 +176,12 @@ func (w *world) startPublisher(within *memoryLimit) error {
 	return err
 }
 
-// killPublisher sends SIGKILL to the publisher, so that it cannot release its Lease.
+// killPublisher sends SIGKILL, so that the publisher cannot release its Lease.
 func (w *world) killPublisher() error {
 	if w.publisher == nil {
 		return nil
 	}
-	w.spentBy["publisher"] = w.cpu("publisher") // cpu adds this time to the time of the next process
+	w.spentBy["publisher"] = w.cpu("publisher") // cpu adds this time to the next process
 	err := w.publisher.end(syscall.SIGKILL)
 	w.publisher = nil
 	return err
@@ -232,8 +231,7 @@ func (w *world) close() error {
 	return errors.Join(problems...)
 }
 
-// processes lists the separately measured programs in the order of the results. The bench itself runs the agents and
-// the bare loops.
+// processes lists the measured programs in the order of the results. The bench process runs the agents.
 var processes = []string{"publisher", "registry", "kube-apiserver", "etcd", "agents"}
 
 func (w *world) pid(name string) int {
@@ -248,15 +246,15 @@ func (w *world) pid(name string) int {
 	return w.pids[name]
 }
 
-// cpu returns the CPU time of a program so far, including its replaced processes.
+// cpu returns the CPU time of a program, including its replaced processes.
 func (w *world) cpu(name string) time.Duration {
 	if u, err := process.UsageOf(w.pid(name)); err == nil {
 		w.lastCPU[name] = w.spentBy[name] + u.CPU
 	}
-	return w.lastCPU[name] // the last known value if the process has ended
+	return w.lastCPU[name] // the last known value of an ended process
 }
 
-// taken contains the CPU times of the measured programs and of the machine, up to one point in time.
+// taken contains cumulative CPU times of the measured programs and the machine.
 type taken struct {
 	by      map[string]time.Duration
 	machine time.Duration
