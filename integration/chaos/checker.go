@@ -40,7 +40,8 @@ type Push struct {
 	Digest   string
 	Epoch    int64
 	Sequence int64
-	// Versions contains the version of each module in the bundle. Removals lists the modules that the bundle removes.
+	// Versions contains the modules in the bundle with their versions. Removals lists the modules that the bundle
+	// removes.
 	Versions map[string]string
 	Removals []string
 	Deleting bool
@@ -53,21 +54,20 @@ type Push struct {
 	// Ahead is true if the bundle's sequence corresponds to a time in the future, because the clock of a publisher was
 	// ahead when it issued this bundle or an earlier one.
 	Ahead bool
-	// Refused is the reason why runtimes must refuse the bundle. It is nil if the bundle is signed with a publisher key
-	// from the root of trust.
+	// Refused is the reason why runtimes must refuse the bundle. Nil if a publisher key in the root of trust signed
+	// it.
 	Refused error
 }
 
-// Reported is a report of a runtime that the registry accepted.
+// Reported is a runtime's report that the registry accepted.
 type Reported struct {
 	Runtime  string
 	Sequence int64
-	// Epoch and Observed identify the bundle that the report describes. They are 0 if the report describes no bundle.
+	// Epoch and Observed identify the reported bundle. They are 0 without a bundle.
 	Epoch, Observed int64
-	// Answered contains, by module, the version whose outcome the report contains.
+	// Answered contains, by module, the version whose result the report contains.
 	Answered map[string]string
-	// Waiting contains the modules whose newest version waits for a maintenance window. The report contains no outcome
-	// for that version.
+	// Waiting contains the modules whose newest version waits for a maintenance window.
 	Waiting map[string]bool
 	// States contains the state of each module, and Ready the version of each module in state Ready.
 	States, Ready map[string]string
@@ -80,13 +80,13 @@ type Reported struct {
 	Ahead bool
 }
 
-// Record contains the fields of a runtime's status in the control plane that the checker compares over time.
+// Record contains the fields of a Kyma's status that the checker compares over time.
 type Record struct {
 	Runtime, UID        string
 	Epoch               int64
 	Published, Observed int64
-	// Key is the key with which the runtime signs its reports. Report is the sequence of the newest recorded report
-	// that was signed with Key.
+	// Key verifies the runtime's reports. Report is the sequence of the newest recorded report that was signed with
+	// Key.
 	Key    string
 	Report int64
 	// Ready lists the modules in state Ready.
@@ -95,21 +95,20 @@ type Record struct {
 
 // Checker checks observations against the invariants. Its callers observe the fleet and pass each observation to it.
 //
-// Before a caller changes the fleet, it calls Asked, Unasked, Promoted or Deleted, so that the checker expects the
-// change.
+// Before a caller changes the fleet, it announces the change with Asked, Unasked, Promoted or Deleted.
 type Checker struct {
 	mu         sync.Mutex // guards the fields below
 	violations []Violation
 	checks     map[Invariant]int
 
-	staged      string // name of the module whose versions roll out in waves
-	concurrent  int    // maximum number of non-canary runtimes whose new version has no reported result yet
+	staged      string // module whose versions roll out in waves
+	concurrent  int    // maximum number of non-canary runtimes without a result for a new version
 	unpoliced   bool
-	versions    map[string]map[string]bool // all promoted versions by module
+	versions    map[string]map[string]bool // promoted versions by module
 	broken      map[string]bool            // versions that no canary can run
 	runtimes    map[string]*seen
 	rollouts    map[string]string
-	undone      map[string]bool                         // rollouts that users undid
+	undone      map[string]bool                         // rollouts that users reverted
 	objectsSeen map[string]map[string]map[string]string // UIDs by runtime, module, and object
 	kymas       []string                                // names of the control plane's Kymas
 	proven      map[string]bool                         // versions of the staged module that a canary reported as Ready
@@ -127,10 +126,10 @@ type seen struct {
 	asked, unasked map[string]time.Duration // time of the newest request to add and to remove each module
 	wants          map[string]bool
 	pushed         *Push
-	signed         map[string]map[string]bool // by module, all versions in signed bundles for this runtime
-	removed        map[string]Push            // by module, the newest signed bundle that removes the module
-	open           string                     // newer version of the staged module without a reported result
-	openSince      int64                      // sequence of the first bundle with the version that open names
+	signed         map[string]map[string]bool // versions by module in signed bundles for this runtime
+	removed        map[string]Push            // newest signed bundle that removes each module
+	open           string                     // new version of the staged module without a reported result
+	openSince      int64                      // sequence of the first bundle with this version
 	lastReport     Reported
 	record         Record
 	present        map[string]string
@@ -142,17 +141,15 @@ type seen struct {
 	wasClosed      bool                        // the window was closed in the previous observation
 }
 
-// requestGrace is the time in which a removal can still take effect after its request was withdrawn. It is longer than
-// the longest fault.
+// requestGrace is how long a removal can take effect after its request was withdrawn. It exceeds the longest fault.
 const requestGrace = 2 * time.Minute
 
-// twoLeaders is the time in which two publishers can be leaders after a user took the Lease from one of them. Until the
-// former leader checks the Lease again, it can push an older bundle after a newer one, possibly to a slow registry. The
-// checker tolerates this push, but checks that runtimes refuse the older bundle.
+// twoLeaders is how long two publishers can be leaders after a user took the Lease from one of them. In this time,
+// the former leader can push an older bundle after a newer one. Runtimes must refuse that bundle.
 const twoLeaders = 15 * time.Second
 
-// NewChecker returns a checker for a fleet. staged is the name of the only module with rollouts. concurrent is the
-// maximum number of non-canary runtimes whose new version has no reported result yet.
+// NewChecker returns a checker for a fleet. staged is the only module with rollouts. concurrent is the maximum number
+// of non-canary runtimes without a result for a new version.
 func NewChecker(staged string, concurrent int) *Checker {
 	return &Checker{
 		staged: staged, concurrent: concurrent, checks: map[Invariant]int{}, versions: map[string]map[string]bool{},
@@ -177,7 +174,7 @@ func (c *Checker) of(runtime string) *seen {
 	return s
 }
 
-// Break records a violation that other code has found.
+// Break records a violation that other code found.
 func (c *Checker) Break(at time.Duration, invariant Invariant, format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +185,7 @@ func (c *Checker) fail(at time.Duration, invariant Invariant, format string, arg
 	c.violations = append(c.violations, Violation{at, invariant, fmt.Sprintf(format, args...)})
 }
 
-// check counts one evaluation of an invariant, and records a violation if the invariant does not hold.
+// check counts a check of an invariant. If the invariant does not hold, it records a violation.
 func (c *Checker) check(at time.Duration, invariant Invariant, holds bool, format string, args ...any) {
 	c.checks[invariant]++
 	if !holds {
@@ -210,9 +207,9 @@ func (c *Checker) Checks() map[Invariant]int {
 	return maps.Clone(c.checks)
 }
 
-// The following methods announce changes.
+// These methods announce changes.
 
-// Asked records that a runtime requests modules.
+// Asked announces that a runtime requests modules.
 func (c *Checker) Asked(at time.Duration, runtime string, modules ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,7 +218,7 @@ func (c *Checker) Asked(at time.Duration, runtime string, modules ...string) {
 	}
 }
 
-// Unasked records that a runtime no longer requests modules.
+// Unasked announces that a runtime stops requesting modules.
 func (c *Checker) Unasked(at time.Duration, runtime string, modules ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -230,7 +227,7 @@ func (c *Checker) Unasked(at time.Duration, runtime string, modules ...string) {
 	}
 }
 
-// Promoted records that a version is promoted to a channel. broken is true if no canary can run the version.
+// Promoted announces that a version is promoted to a channel. broken means that no canary can run the version.
 func (c *Checker) Promoted(module, version string, broken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,48 +240,47 @@ func (c *Checker) Promoted(module, version string, broken bool) {
 	}
 }
 
-// TookLease records that a user took the Lease from the leading publisher.
+// TookLease announces that a user takes the Lease from the leading publisher.
 func (c *Checker) TookLease(at time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leaderless = at
 }
 
-// led reports whether at most one publisher can be the leader at a time.
+// led reports whether only one publisher can be the leader at a time.
 func (c *Checker) led(at time.Duration) bool {
 	return c.leaderless == 0 || at-c.leaderless > twoLeaders
 }
 
-// Unpoliced records that no rollout policy applies from now on, so a version reaches all runtimes at once.
+// Unpoliced announces that no rollout policy applies anymore, so a version reaches all runtimes at once.
 func (c *Checker) Unpoliced() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unpoliced = true
 }
 
-// Undone records that a user undoes a rollout.
+// Undone announces that a user reverts a rollout.
 func (c *Checker) Undone(rollout string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.undone[rollout] = true
 }
 
-// Deleted records that a user deletes an object of a module.
+// Deleted announces that a user deletes an object of a module.
 func (c *Checker) Deleted(at time.Duration, runtime, object string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.of(runtime).deleted[object] = at
 }
 
-// mayBeRemoved reports whether a bundle can remove the module: its removal is requested, or the request was withdrawn
-// shortly before.
+// mayBeRemoved reports whether a bundle can remove the module: its removal was requested recently.
 func (s *seen) mayBeRemoved(at time.Duration, module string) bool {
 	_, unasked := s.unasked[module]
 	return unasked && (!s.wants[module] || at-s.asked[module] < requestGrace)
 }
 
-// mayBeMissing reports whether a runtime can lack a module. This is the case if the module's removal is requested, or
-// if the runtime has not yet reported a bundle that is newer than the bundle which removed the module.
+// mayBeMissing reports whether a runtime can lack a module: its removal is requested, or the last reported bundle is
+// not newer than its removal.
 func (s *seen) mayBeMissing(at time.Duration, module string) bool {
 	removing, removed := s.removed[module]
 	return s.mayBeRemoved(at, module) || removed && !removing.before(s.lastReport.Epoch, s.lastReport.Observed)
@@ -295,7 +291,7 @@ func (p Push) before(epoch, sequence int64) bool {
 	return p.Epoch < epoch || p.Epoch == epoch && p.Sequence < sequence
 }
 
-// Wanted returns the modules that a runtime must have now.
+// Wanted returns the modules that a runtime must have.
 func (c *Checker) Wanted(runtime string) map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -308,7 +304,7 @@ func (c *Checker) Wanted(runtime string) map[string]bool {
 	return wanted
 }
 
-// count increments the number of checks of an invariant that other code has evaluated.
+// count counts a check of an invariant by other code.
 func (c *Checker) count(invariant Invariant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

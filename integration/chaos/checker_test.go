@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// history returns the checker of a healthy fleet. Three runtimes that are not canaries have scaler 1.0.0, and version
-// 1.1.0 is promoted.
+// history returns the checker of a healthy fleet. Three non-canary runtimes have scaler 1.0.0, and version 1.1.0 is
+// promoted.
 func history() (*Checker, func(id string, sequence int64, version string) Push) {
 	c := NewChecker("scaler", 2)
 	c.Promoted("scaler", "1.0.0", false)
@@ -308,7 +308,7 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 	}
 }
 
-// Control planes refuse a report from the future, so later reports with the correct clock do not count as older.
+// The control plane refuses a report from the future, so a later report with a lower sequence is valid.
 func TestReportFromTheFutureIsIgnored(t *testing.T) {
 	c, _ := history()
 	c.Reported(1, Reported{Runtime: "sim-5", Sequence: 1000, Epoch: 1, Observed: 10, Ahead: true})
@@ -322,14 +322,14 @@ func TestReportFromTheFutureIsIgnored(t *testing.T) {
 	}
 }
 
-// Two leaders can push bundles in the wrong order for a short time. A runtime or a status that returns to an older
-// bundle is a violation even then.
+// For a short time, two leaders can push bundles in the wrong order. A runtime that returns to an older bundle is a
+// violation even then.
 func TestCheckerAllowsTwoLeadersBriefly(t *testing.T) {
 	c, push := history()
 	c.TookLease(time.Second)
 	c.Pushed(2*time.Second, push("sim-5", 12, "1.0.0"))
 	c.Pushed(3*time.Second, push("sim-5", 11, "1.1.0"))
-	c.Present(3*time.Second, "sim-5", map[string]string{"scaler": "1.1.0"}) // it has not pulled bundle 12
+	c.Present(3*time.Second, "sim-5", map[string]string{"scaler": "1.1.0"}) // the runtime has not pulled bundle 12
 	c.Recorded(3*time.Second, Record{
 		Runtime: "sim-5", UID: "u", Epoch: 1, Published: 12, Observed: 10, Key: "k", Report: 5,
 	})
@@ -356,7 +356,6 @@ func TestCheckerAllowsTwoLeadersBriefly(t *testing.T) {
 	}
 }
 
-// Without counts, a checker that checks nothing would pass.
 func TestDeletionChecksAreCounted(t *testing.T) {
 	c, _ := history()
 	before := c.Checks()[Kept]

@@ -16,18 +16,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// envClocks is the environment variable for the path of a folder from which the programs of ShiftablePrograms read
-// their clock shifts. The folder contains one file per program with a number of seconds.
+// envClocks is the environment variable with a folder. For each program of ShiftablePrograms, the folder contains a
+// file with its clock shift in seconds.
 const envClocks = "CHAOS_CLOCKS"
 
 //go:embed testdata/shift.go
 var shift []byte
 
-// ShiftablePrograms builds kcp-publisher and skr-agent in dir with a changed time.Now. Fleets that are started
-// afterwards run these programs. A test can shift the wall clock of the running programs. Released programs have no
-// such hook. The build compiles Go's standard library again, which takes minutes.
+// ShiftablePrograms builds kcp-publisher and skr-agent in dir with a changed time.Now, so that tests can shift the
+// wall clock of the running programs. Fleets that are started afterwards run these programs. The build takes minutes.
 //
-// Only the wall clock is shifted. As on a real machine, the monotonic clock does not change.
+// The monotonic clock does not change, as on a real machine.
 func ShiftablePrograms(ctx context.Context, dir string) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("shift clocks of programs: %w: requires /proc of Linux", errors.ErrUnsupported)
@@ -61,8 +60,7 @@ func goEnv(ctx context.Context, name string) (string, error) {
 	return string(bytes.TrimSpace(output)), nil
 }
 
-// writeOverlay writes an overlay for `go build -overlay`. It replaces Go's time.go by a copy that adds the clock shift,
-// and adds the file that reads the shift.
+// writeOverlay writes an overlay for `go build -overlay` that adds the clock shift to Go's time package.
 func writeOverlay(ctx context.Context, dir string) (path string, err error) {
 	root, err := goEnv(ctx, "GOROOT")
 	if err != nil {
@@ -100,7 +98,7 @@ func writeOverlay(ctx context.Context, dir string) (path string, err error) {
 	return path, nil
 }
 
-// setClock shifts the clock of a program. The program reads the shift ten times a second, also after a restart.
+// setClock shifts the clock of a program. The shift remains after a restart.
 func (p *program) setClock(by time.Duration) error {
 	return os.WriteFile(filepath.Join(os.Getenv(envClocks), p.metrics), fmt.Append(nil, int64(by/time.Second)), 0o644)
 }

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// TestClockOfARunningProgramIsShifted builds a small program with the overlay of ShiftablePrograms. It sets the
-// program's clock ahead, behind, and back to the correct time.
+// The test builds a small program with the overlay of ShiftablePrograms.
 func TestClockOfARunningProgramIsShifted(t *testing.T) {
 	dir := t.TempDir()
 	overlay, err := writeOverlay(t.Context(), dir)

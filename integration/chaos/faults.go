@@ -19,8 +19,8 @@ import (
 
 var errImpossible = errors.New("this machine cannot execute the step")
 
-// fault starts a fault and returns the function that ends it, or nil for an instantaneous fault. ok is false if the
-// step is not a fault.
+// fault starts a fault and returns the function that ends it, or nil for an instantaneous fault. ok is false for
+// other steps.
 func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool, err error) {
 	switch step.Kind {
 	case KillPublisher, KillAgent:
@@ -95,11 +95,11 @@ func (s *stage) cut(ctx context.Context, id string) (end func() error, err error
 	return func() error { return link.Heal(context.WithoutCancel(ctx)) }, link.Cut(ctx)
 }
 
-// lost lists the repositories that step LoseBundles removes from the registry. Each such step removes the next entry.
-// %s is a runtime ID.
+// lost lists repositories to remove from the registry. Each LoseBundles step removes the next one. %s is a runtime
+// ID.
 var lost = []string{"runtimes/%s", "documents", "reports/%s", "trust", "runtimes", "reports"}
 
-// lose removes repositories from the registry, like a failing disk or a wrong retention policy.
+// lose removes repositories from the registry, as a failing disk or a wrong retention policy would.
 func (s *stage) lose(step Step) error {
 	name := lost[(step.Serial-1)%len(lost)]
 	if filepath.Base(name) == "%s" {
@@ -108,21 +108,19 @@ func (s *stage) lose(step Step) error {
 	path := filepath.Join(s.registryData(), "docker/registry/v2/repositories/fleet", name)
 	away := filepath.Join(s.registry.Dir(), fmt.Sprint("lost-", step.Serial))
 	s.story.Add("the registry loses %s", name)
-	if err := os.Rename(path, away); err != nil && !errors.Is(err, os.ErrNotExist) { // the repository was lost before
+	if err := os.Rename(path, away); err != nil && !errors.Is(err, os.ErrNotExist) { // the repository was already lost
 		return err
 	}
 	return os.RemoveAll(away)
 }
 
-// registryCopy returns the folder for a copy of the registry's data. The folder is on the same file system as the data,
-// so a rename can restore the copy.
+// registryCopy returns the folder for a copy of the registry's data, on the same file system as the data.
 func (s *stage) registryCopy(serial int) string {
 	return filepath.Join(s.registry.Dir(), fmt.Sprint("copy-", serial))
 }
 
 func (s *stage) registryData() string { return filepath.Join(s.registry.Dir(), "data") }
 
-// copyRegistry copies the registry's current data.
 func (s *stage) copyRegistry() error {
 	return s.whileRegistryStands(func() error { return os.CopyFS(s.registryCopy(0), os.DirFS(s.registryData())) })
 }
@@ -134,8 +132,7 @@ func (s *stage) whileRegistryStands(change func() error) error {
 	return errors.Join(change(), s.registry.Resume())
 }
 
-// restore replaces the registry's data with the copy from the start of the run or, after that, with the data that the
-// previous restore replaced. It stops the registry only while it replaces the data, because other faults test outages.
+// restore replaces the registry's data with an older copy.
 func (s *stage) restore(serial int) error {
 	s.story.Add("the registry gets copy %d of its data", serial-1)
 	return s.whileRegistryStands(func() error {
@@ -159,8 +156,8 @@ func (s *stage) takeLease(ctx context.Context, only bool) error {
 	return s.fleet.Control.Update(ctx, object)
 }
 
-// insist repeats a step until it succeeds or retryTimeout ends, because another active fault can make the step fail. It
-// records a violation if the step never succeeds.
+// insist repeats a step until it succeeds, because another fault can make it fail. After retryTimeout, it records a
+// violation.
 func (s *stage) insist(ctx context.Context, what string, do func() error) {
 	var last error
 	err := fleet.Until(ctx, retryTimeout, what, func() (bool, string) {
@@ -176,5 +173,4 @@ func (s *stage) insist(ctx context.Context, what string, do func() error) {
 	}
 }
 
-// retryTimeout is the time limit of insist.
 const retryTimeout = 2 * time.Minute

@@ -7,18 +7,16 @@ import (
 	"strings"
 )
 
-// End contains the state of one runtime after all faults have ended: in the runtime, in the Kyma's status and in the
-// registry.
+// End is the state of one runtime after all faults have ended.
 type End struct {
 	Runtime string
-	// Wanted contains the versions of the requested modules by name, and Has contains the versions of the installed
-	// modules.
+	// Wanted contains the requested modules with their versions, and Has the installed modules.
 	Wanted, Has map[string]string
-	// State is the state of the runtime's Kyma in the control plane, or empty if the Kyma does not exist. Gone is true
-	// if the Kyma was deleted and must not exist.
+	// State is the state of the runtime's Kyma in the control plane, or empty without a Kyma. Gone means that the
+	// Kyma was deleted.
 	State string
 	Gone  bool
-	// Published and Observed are the digests of the published and the reported bundle in the Kyma's status.
+	// Digests of the published and the reported bundle in the Kyma's status.
 	Published, Observed string
 	// RevokedKey is the key that signed the reported bundle, if the root of trust revokes this key.
 	RevokedKey string
@@ -29,7 +27,7 @@ type End struct {
 	Objects, Expected []string
 }
 
-// Judge returns the reasons why the runtimes have not converged, or nil if all have converged.
+// Judge returns the reasons why the fleet has not converged, or nil if it has.
 func Judge(ends []End) (problems []string) {
 	for _, e := range ends {
 		add := func(format string, args ...any) {
@@ -75,21 +73,20 @@ func short(digest string) string {
 
 // Sample is the resource usage of a program.
 type Sample struct {
-	// Role is the name of a group of programs with similar resource usage, such as all publishers.
+	// Role names a group of programs with similar resource usage, such as all publishers.
 	Program, Role string
 	Bytes         int64
 	Goroutines    int
 }
 
-// Allowed growth of a program's memory and goroutines during a run. Legitimate growth depends on the size of the fleet
-// and not on time.
+// Allowed growth of a program's memory and goroutines during a run.
 const (
 	moreBytes      = 96 << 20
 	moreGoroutines = 100
 )
 
-// Grown returns a message for each program that uses much more than any program of the same role used in the samples
-// before. It compares roles instead of programs, because the leader can change.
+// Grown returns a message for each program that uses much more than all programs of the same role before. It compares
+// roles, because the leader can change.
 func Grown(before, now []Sample) (problems []string) {
 	for _, n := range now {
 		var most Sample

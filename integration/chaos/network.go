@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// publishersToRegistry is the connection of all publishers to the registry. All publishers use the same proxy, because
-// signed bundles contain the registry's address.
+// publishersToRegistry is the connection of all publishers to the registry. They share a proxy, because signed
+// bundles contain the registry's address.
 const publishersToRegistry = "the publishers to the registry"
 
 func publisherToAPI(replica int) string {
@@ -22,7 +22,7 @@ func publisherToAPI(replica int) string {
 func agentToAPI(id string) string      { return id + " to its API server" }
 func agentToRegistry(id string) string { return id + " to the registry" }
 
-// ways returns the names of the network connections that a fault can disturb separately.
+// ways returns the names of the network connections that a fault can disturb.
 func (s Shape) ways() []string {
 	ways := []string{publishersToRegistry}
 	for i := range s.Replicas {
@@ -34,8 +34,8 @@ func (s Shape) ways() []string {
 	return ways
 }
 
-// lead starts a proxy that forwards connections to an address, and returns the proxy's address. way is the name of the
-// connection in the plan.
+// lead starts a proxy that forwards connections to an address, and returns the proxy's address. way is the
+// connection's name in the plan.
 func (s *stage) lead(way, to string) (host string, err error) {
 	p, err := fleet.StartProxy(to)
 	if err != nil {
@@ -45,8 +45,7 @@ func (s *stage) lead(way, to string) (host string, err error) {
 	return p.Host(), nil
 }
 
-// throughProxy writes a kubeconfig that uses the same API server through a proxy. The API server's certificate remains
-// valid, because the proxy has the same host and only another port.
+// throughProxy writes a kubeconfig that uses the same API server through a proxy.
 func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
 	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
@@ -66,7 +65,7 @@ func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
 	return "--kubeconfig=" + path, clientcmd.WriteToFile(*config, path)
 }
 
-// trouble executes a step that disturbs a network connection. It returns the function that ends the disturbance.
+// trouble disturbs a network connection. It returns the function that ends the disturbance.
 func (s *stage) trouble(ctx context.Context, step Step) (end func() error, err error) {
 	p := s.ways[step.Target]
 	switch step.Kind {

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// operate executes a step that a user would perform. Callers can repeat a failed step.
+// operate executes a step of a user. Callers can repeat a failed step.
 func (s *stage) operate(ctx context.Context, step Step) error {
 	switch step.Kind {
 	case RotatePublisher:
@@ -66,8 +66,8 @@ func (s *stage) keys(ctx context.Context, args ...string) error {
 	return s.tap.learn()
 }
 
-// rotateToken rotates the token secret. It does nothing while an agent has not enrolled yet: after two rotations, the
-// agent's token would be invalid, and a user would need to issue another token.
+// rotateToken rotates the token secret. It does nothing while an agent is not enrolled, because a second rotation
+// would invalidate the agent's token.
 func (s *stage) rotateToken(ctx context.Context) error {
 	s.mu.Lock()
 	gone := maps.Clone(s.gone)
@@ -93,7 +93,7 @@ func (s *stage) promote(ctx context.Context, version string, broken bool) error 
 	return s.repo.push(ctx, "promote "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
-// putBack commits the previous version for the channel.
+// putBack commits the channel's previous version.
 func (s *stage) putBack(ctx context.Context) error {
 	s.mu.Lock()
 	version := s.before
@@ -106,7 +106,7 @@ func (s *stage) putBack(ctx context.Context) error {
 	return s.repo.push(ctx, "put back "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
-// newestRollout returns the name of the newest rollout, or an empty string if no rollout exists.
+// newestRollout returns the name of the newest rollout, or "" without a rollout.
 func (s *stage) newestRollout(ctx context.Context) (string, error) {
 	var rollouts v1alpha1.RolloutList
 	if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil ||
@@ -143,7 +143,6 @@ func (s *stage) deleteKyma(ctx context.Context, id string) error {
 	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, newKyma(id)))
 }
 
-// editKyma adds or removes the module mailer in the runtime's own Kyma.
 func (s *stage) editKyma(ctx context.Context, id string, add bool) error {
 	if add {
 		s.checker.Asked(s.since(), id, mailer)
@@ -175,8 +174,8 @@ func (s *stage) editObject(ctx context.Context, id string) error {
 	return api.Patch(ctx, config, client.MergeFrom(before))
 }
 
-// window sets a maintenance schedule without windows on a runtime's Kyma if closed is true, and removes the schedule
-// otherwise.
+// window sets a maintenance schedule without windows on a runtime's Kyma if closed is true. Otherwise, it removes the
+// schedule.
 func (s *stage) window(ctx context.Context, id string, closed bool) error {
 	kyma := &v1beta2.Kyma{}
 	if err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: id}, kyma); err != nil {
@@ -191,8 +190,7 @@ func (s *stage) window(ctx context.Context, id string, closed bool) error {
 	return s.fleet.Control.Patch(ctx, kyma, client.MergeFrom(before))
 }
 
-// last removes the rollout policy and promotes lastVersion. Without a policy, all runtimes must converge to this
-// version.
+// last removes the rollout policy and promotes lastVersion to all runtimes.
 func (s *stage) last(ctx context.Context) {
 	s.checker.Unpoliced()
 	s.insist(ctx, "remove the policy", func() error {
@@ -222,8 +220,7 @@ func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	return func(ctx context.Context) error { return s.operate(ctx, step) }, nil
 }
 
-// resumeAll resumes all paused rollouts. The newest rollout is not always the paused one, because a newer rollout can
-// begin during a pause.
+// resumeAll resumes all paused rollouts.
 func (s *stage) resumeAll(ctx context.Context) error {
 	var rollouts v1alpha1.RolloutList
 	if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil {
@@ -242,5 +239,5 @@ func (s *stage) resumeAll(ctx context.Context) error {
 	return nil
 }
 
-// convergeTimeout is the time in which the fleet must converge after the faults.
+// convergeTimeout limits the time in which the fleet must converge after the faults.
 const convergeTimeout = 3 * time.Minute

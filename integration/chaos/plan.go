@@ -1,9 +1,9 @@
 // Package chaos injects random faults into a fleet. It checks that the invariants hold during the faults and that the
 // fleet converges afterwards.
 //
-// The decisions are pure functions: Generate returns the plan for a seed, Checker checks observations, and Judge checks
-// the final state. Run executes a plan with real API servers, a real registry, Git and the two programs. A seed always
-// gives the same plan, but the exact timing of the programs is not repeatable.
+// The decisions are pure functions: Generate returns the plan for a seed, Checker checks observations, and Judge
+// checks the final state. Run executes a plan with real API servers, a real registry, Git and the two programs. A
+// seed always returns the same plan, but the timing of the programs varies.
 package chaos
 
 import (
@@ -63,18 +63,18 @@ const (
 
 // Step is one action of a plan.
 type Step struct {
-	// At is the start of the step relative to the beginning of the run. For is its duration, or zero for an
-	// instantaneous step.
+	// At is the start of the step since the beginning of the run. For is its duration. Zero for an instantaneous
+	// step.
 	At, For time.Duration
 	Kind    Kind
-	// Target is the runtime, replica, version or connection that the step affects. It is empty if the kind of step has
-	// only one target, such as the registry.
+	// Target is the affected runtime, replica, version or connection. Empty for a kind with only one target, such as
+	// the registry.
 	Target string
-	// Serial is the number of the step among the steps of its kind. The names of new runtimes contain it.
+	// Serial numbers the steps of a kind.
 	Serial int
-	// By is the time by which the step shifts a clock.
+	// By is the shift of a clock.
 	By time.Duration
-	// About identifies the object that the step changes. Two steps with the same value do not overlap.
+	// About identifies the changed object. Two steps with the same value do not overlap.
 	About string
 }
 
@@ -97,10 +97,9 @@ type Shape struct {
 	// Real runtimes have API servers and agents. Simulated runtimes only implement the wire format.
 	Real, Simulated int
 	Replicas        int
-	// Network adds faults that disturb a single network connection.
+	// Network adds faults of single network connections.
 	Network bool
-	// Clocks adds faults that shift the clock of one program. These faults require the programs that ShiftablePrograms
-	// builds.
+	// Clocks adds faults that shift the clock of one program. It requires the programs of ShiftablePrograms.
 	Clocks bool
 }
 
@@ -122,10 +121,10 @@ func (s Shape) All() []string {
 	return all
 }
 
-// publisherPrefix precedes the number of a publisher in the target of steps that can also affect other programs.
+// publisherPrefix precedes the number of a publisher in a step's target.
 const publisherPrefix = "publisher "
 
-// programs returns the names that steps use for the programs that run as processes.
+// programs returns the names of programs in steps.
 func (s Shape) programs() []string {
 	var all []string
 	for i := range s.Replicas {
@@ -137,14 +136,14 @@ func (s Shape) programs() []string {
 	return all
 }
 
-// Canary reports whether a runtime belongs to the first wave: the first real one and the first two simulated ones.
+// Canary reports whether a runtime belongs to the first wave: the first real and the first two simulated runtimes.
 func Canary(id string) bool { return id == RealID(0) || id == SimulatedID(0) || id == SimulatedID(1) }
 
-// weight contains the relative frequency of a kind of step, and the minimum and maximum duration of such a step.
+// weight contains the relative frequency and the duration of a kind of step.
 type weight struct {
 	kind   Kind
 	weight int
-	// shortest and longest limit the duration. Both are zero for an instantaneous step.
+	// Limits of the duration. Both are zero for an instantaneous step.
 	shortest, longest time.Duration
 }
 
@@ -164,24 +163,22 @@ var weights = []weight{
 	{AddModule, 4, 0, 0}, {RemoveModule, 4, 0, 0}, {EditObject, 3, 0, 0}, {DeleteObject, 3, 0, 0},
 }
 
-// network lists the kinds of steps that Shape.Network adds.
+// network lists the additional steps of Shape.Network.
 var network = []weight{
 	{HangWay, 6, 2 * time.Second, 20 * time.Second}, {ResetWay, 6, time.Second, 10 * time.Second},
 	{SlowWay, 4, 3 * time.Second, 12 * time.Second}, {ForgetWay, 4, 0, 0},
 }
 
-// clocks lists the kinds of steps that Shape.Clocks adds.
+// clocks lists the additional steps of Shape.Clocks.
 var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
 
-// shifts lists the clock shifts that a step can make. Agents tolerate some of these shifts. After a larger shift,
-// agents refuse bundles because their times are in the future or because they look expired.
+// shifts lists the clock shifts. Agents tolerate small shifts. After a larger shift, they refuse bundles.
 var shifts = []time.Duration{
 	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
 }
 
-// clockRest is the pause between two clock shifts. The plan avoids two clocks that are ahead at the same time, because
-// a user must then act (docs/runbooks/wrong-clocks.md). During the pause, bundles with correct times replace the
-// bundles that were issued with a wrong clock.
+// clockRest is the pause between two clock shifts, in which bundles with correct times replace bundles with wrong
+// times. Two clocks must not be ahead at the same time, because a user must then act (docs/runbooks/wrong-clocks.md).
 const clockRest = 40 * time.Second
 
 func (s Shape) weights() []weight {
@@ -208,12 +205,12 @@ type generator struct {
 	now     time.Duration
 	until   map[string]time.Duration // end of each active fault by Step.About
 	serial  map[Kind]int
-	mailer  map[string]bool // runtimes that have the module that admins add and remove
-	extra   []string        // names of the Kymas that steps created and did not delete
+	mailer  map[string]bool // runtimes that currently have module mailer
+	extra   []string        // names of additional Kymas
 	version int             // number of the newest promoted version
 }
 
-// Generate returns the plan for a seed. The same arguments give the same plan.
+// Generate returns the plan for a seed. The same arguments return the same plan.
 func Generate(seed uint64, shape Shape, length time.Duration) []Step {
 	g := &generator{
 		random: rand.New(rand.NewPCG(seed, 22)), shape: shape, until: map[string]time.Duration{},
@@ -232,7 +229,7 @@ func Generate(seed uint64, shape Shape, length time.Duration) []Step {
 	}
 }
 
-// step returns a random step, and false if the step is not possible in the current state of the fleet.
+// step returns a random step, or false if the step is not possible.
 func (g *generator) step(length time.Duration) (Step, bool) {
 	kinds, total := g.shape.weights(), 0
 	for _, w := range kinds {
@@ -263,8 +260,7 @@ func (g *generator) step(length time.Duration) (Step, bool) {
 	return s, true
 }
 
-// aim sets the target of a step and returns the value of Step.About. It returns false if the step has no possible
-// target.
+// aim sets the target of a step and returns the value of Step.About. It returns false without a possible target.
 func (g *generator) aim(s *Step) (about string, can bool) {
 	ways := g.shape.ways()
 	switch s.Kind {
@@ -312,8 +308,7 @@ func (g *generator) anyRuntime() string {
 	return all[g.random.IntN(len(all))]
 }
 
-// remember records the effects of a step in the generator's state, because later steps depend on them. It sets the
-// names of the objects that the step creates.
+// remember updates the generator's state after a step.
 func (g *generator) remember(s *Step) {
 	switch s.Kind {
 	case AddModule, RemoveModule:
@@ -333,7 +328,7 @@ func (g *generator) remember(s *Step) {
 // FirstVersion is the initial version of every runtime.
 const FirstVersion = "1.0.0"
 
-// VersionOf returns the name of the nth promoted version. Later versions are newer.
+// VersionOf returns the nth promoted version.
 func VersionOf(n int) string { return fmt.Sprintf("1.%d.0", n) }
 
 // Counts returns the number of steps of each kind, one per line.

@@ -30,7 +30,7 @@ func TestPlanOfAnHourHasEveryKindOfFault(t *testing.T) {
 	}
 }
 
-// For each seed, steps remove only existing objects, and disturbances of one object do not overlap.
+// Steps remove only existing objects, and disturbances of one object do not overlap.
 func TestPlanCanBeExecuted(t *testing.T) {
 	for seed := range uint64(50) {
 		length := 10 * time.Minute

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// repository is a Git repository that the control plane follows, served over HTTP by git itself.
+// repository is the control plane's Git repository, served over HTTP.
 type repository struct {
 	mu     sync.Mutex // serializes commits
 	dir    string
@@ -61,8 +61,7 @@ func (r *repository) git(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// push writes each object to the file with its key as the name, and commits these files. For a nil object, it removes
-// the file.
+// push commits objects to files, whose names are the keys. A nil object removes the file.
 func (r *repository) push(ctx context.Context, subject string, objects map[string]any) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -30,11 +30,12 @@ type Options struct {
 	Seed   uint64
 	Length time.Duration
 	Shape  Shape
-	// Soak executes only users' actions, samples the resource usage of the programs, and checks whether it grows.
+	// Soak executes only users' actions, and checks whether the resource usage of the programs grows.
 	Soak bool
-	// Dir is the folder for the logs of the programs and the Story of the run.
+	// Dir is the folder for the logs of the programs and the Story.
 	Dir string
-	// Live receives each line of the story immediately. Progress receives a line for each long operation of the setup.
+	// Live receives each line of the story immediately. Progress receives a line for each long operation of the
+	// setup.
 	Live, Progress io.Writer
 }
 
@@ -49,13 +50,11 @@ type Outcome struct {
 	Trends []Trend
 }
 
-// troubledSpace is the size of the registry's disk in bytes in runs whose faults fill the disk. It is large enough for
-// the data of one hour and a copy of that data. calmSpace is the size in other runs. It is large enough for several
-// hours of data: 200,000 files of one page each.
+// Sizes of the registry's disk in bytes, with and without faults that fill the disk.
 const troubledSpace, calmSpace = 512 << 20, 8 << 30
 
-// Run executes the plan for a seed. It returns an error only if the run could not be completed. Violations are in the
-// outcome and are not errors.
+// Run executes the plan for a seed. Violations are part of the outcome. An error means that the run could not be
+// completed.
 func Run(ctx context.Context, options Options) (Outcome, error) {
 	checker := NewChecker(scaler, concurrentOthers)
 	plan, space := Generate(options.Seed, options.Shape, options.Length), int64(troubledSpace)
@@ -146,9 +145,7 @@ func (s *stage) carryOut(ctx context.Context) {
 	steps.Wait()
 }
 
-// objectLocks serializes the steps that change one object. In the plan, these steps do not overlap, but a step can take
-// longer than planned on a busy machine. Overlapping steps could start an API server twice, or let the registry serve
-// an incomplete copy of its data.
+// objectLocks serializes the steps that change one object. On a busy machine, a step can take longer than planned.
 type objectLocks struct {
 	mu    sync.Mutex // guards taken
 	taken map[string]chan struct{}
@@ -170,7 +167,7 @@ func (t *objectLocks) take(about string) (end func()) {
 	return func() { <-turn }
 }
 
-// take executes one step after all earlier steps on the same object have ended.
+// take executes one step after all earlier steps on the same object.
 func (s *stage) take(ctx context.Context, step Step) {
 	defer s.locks.take(step.About)()
 	s.story.Add("%s", step)
@@ -207,7 +204,7 @@ func (s *stage) wait(ctx context.Context, step Step) {
 // converge waits until all runtimes have their requested modules. After a timeout, it returns the remaining problems.
 func (s *stage) converge(ctx context.Context, version string) []string {
 	var problems []string
-	// Ignore the error of a timeout: the returned problems describe it.
+	// The returned problems describe the timeout.
 	_ = fleet.Until(ctx, convergeTimeout, "everything converges", func() (bool, string) {
 		problems = Judge(s.ends(ctx, version))
 		if len(problems) > 0 {
@@ -274,7 +271,7 @@ func (s *stage) ends(ctx context.Context, version string) []End {
 	return ends
 }
 
-// end returns the End e with the requested modules and with the runtime's state in the control plane and the registry.
+// end adds the requested modules, and the runtime's state in the control plane and the registry, to e.
 func (s *stage) end(ctx context.Context, e End, version string) End {
 	e.Wanted = map[string]string{}
 	for module := range s.checker.Wanted(e.Runtime) {

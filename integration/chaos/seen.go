@@ -21,10 +21,8 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	if before != nil {
 		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch &&
 			p.Sequence > before.Sequence
-		// A publisher continues from a sequence in the future only if the Kyma's status contains that sequence. If a
-		// publisher ends before it writes the status, the next publisher continues from the sequence in the status. It
-		// adds one if its clock is behind that sequence. After a key rotation, the publisher accepts only a report
-		// about the current bundle.
+		// After a restart, a publisher continues from the sequence in the Kyma's status. If the previous publisher
+		// ended before it wrote a sequence in the future, the next sequence can be lower.
 		unrecorded := before.Ahead && s.record.Published < before.Sequence
 		c.check(at, Sequences, newer || unrecorded || !c.led(at),
 			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime,
@@ -58,7 +56,7 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 		}
 	}
 	if late {
-		return // the newer bundle stays the expected one, although a runtime may apply this bundle first
+		return // a runtime can apply the older bundle first
 	}
 	c.noteWindow(s, p)
 	c.spend(at, s, before, &p)
@@ -66,15 +64,13 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	s.pushed = &p
 }
 
-// remove records that a bundle removed a module.
 func (s *seen) remove(module string, p Push) {
 	if noted, removed := s.removed[module]; !removed || noted.before(p.Epoch, p.Sequence) {
 		s.removed[module] = p
 	}
 }
 
-// spend checks that a bundle with a new version of the staged module does not exceed the rollout's limit of concurrent
-// runtimes.
+// spend checks that a bundle with a new version does not exceed the rollout's limit of concurrent runtimes.
 func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 	next, open := p.Versions[c.staged], s.open
 	s.open = ""
@@ -84,7 +80,7 @@ func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 	c.check(at, Budget, !c.broken[next], "%s %s fails on all canaries but was published to %s", c.staged, next,
 		p.Runtime)
 	if before.Versions[c.staged] == next {
-		s.open = open // reports of the earlier bundles with this version also contain the result
+		s.open = open // earlier bundles with this version have the same result
 		return
 	}
 	if !bundle.Older(before.Versions[c.staged], next) {
@@ -129,7 +125,7 @@ func (c *Checker) Reported(at time.Duration, r Reported) {
 	}
 }
 
-// Recorded checks the status of a runtime's Kyma in the control plane against the previous status.
+// Recorded checks the status of a runtime's Kyma against the previous status.
 func (c *Checker) Recorded(at time.Duration, r Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,13 +147,13 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 	s.record = r
 }
 
-// after lists, for each state that ends a rollout, the states that can follow unless a user undoes the rollout.
+// after lists the allowed next states for each final state of a rollout, unless a user reverts the rollout.
 var after = map[string][]string{
 	"Succeeded": {"Succeeded"}, "RolledBack": {"RolledBack"}, "Superseded": {"Superseded"}, "Stopped": {"Stopped"},
 	"RollingBack": {"RollingBack", "RolledBack", "Superseded"},
 }
 
-// Stands checks the current state of a rollout and reports whether it differs from the previous state.
+// Stands checks the current state of a rollout. It reports whether the state changed.
 func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +167,7 @@ func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool)
 	return before != state
 }
 
-// Present checks the modules that a runtime currently has.
+// Present checks the installed modules of a runtime.
 func (c *Checker) Present(at time.Duration, runtime string, modules map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,8 +188,8 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 	s.present = modules
 }
 
-// Objects checks all objects of a module in a runtime by name and UID. A changed UID means that an object was deleted
-// and created again. This is allowed only if a user deleted the object or the module's removal was requested.
+// Objects checks a module's objects by name and UID. An object can be recreated only if a user deleted it, or if the
+// module's removal was requested.
 func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,7 +214,7 @@ func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[
 	c.objectsSeen[runtime][module] = objects
 }
 
-// Listed checks that the control plane still has all Kymas that no user deleted.
+// Listed checks that no Kyma is missing, except deleted ones.
 func (c *Checker) Listed(at time.Duration, kymas []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,14 +25,12 @@ var faults = []Kind{
 	RestoreRegistry, CutRuntime, TakeLease, DeleteLease, HangWay, ResetWay, SlowWay, ForgetWay,
 }
 
-// Calm returns the users' actions of a plan without the faults, because a restart after a fault would hide a memory
-// leak.
+// Calm returns a plan without faults, because a restart after a fault would hide a memory leak.
 func Calm(plan []Step) []Step {
 	return slices.DeleteFunc(slices.Clone(plan), func(s Step) bool { return slices.Contains(faults, s.Kind) })
 }
 
-// mostSamples is the approximate maximum number of samples in a soak. shortestSampling is the minimum interval between
-// two samples.
+// Limits of the number of samples and of the interval between two samples.
 const (
 	mostSamples      = 360
 	shortestSampling = 2 * time.Second
@@ -48,7 +46,7 @@ const (
 // soak collects samples of resource usage.
 type soak struct {
 	control *http.Client // nil until the first sample
-	metrics string       // address of the metrics of the control plane's API server
+	metrics string       // metrics address of the control plane's API server
 
 	mu     sync.Mutex // guards series
 	series map[string]*Series
@@ -77,7 +75,7 @@ func (s *soak) trends() (all []Trend, err error) {
 	return all, err
 }
 
-// soak executes the plan, samples resource usage during the plan, and checks the trends.
+// soak executes the plan, samples resource usage, and checks the trends.
 func (s *stage) soak(ctx context.Context, length time.Duration) (err error) {
 	collected := &soak{series: map[string]*Series{}}
 	sampling, stop := context.WithCancel(ctx)
@@ -101,7 +99,7 @@ func (s *stage) soak(ctx context.Context, length time.Duration) (err error) {
 	return nil
 }
 
-// sampleAll samples the resource usage of all programs at regular intervals until ctx ends.
+// sampleAll samples the resource usage of all programs until ctx ends.
 func (s *stage) sampleAll(ctx context.Context, soak *soak, length time.Duration) {
 	tick := time.NewTicker(max(length/mostSamples, shortestSampling))
 	defer tick.Stop()
@@ -117,8 +115,8 @@ func (s *stage) sampleAll(ctx context.Context, soak *soak, length time.Duration)
 	}
 }
 
-// heldResources lists the checked metrics of a program's resources, from the Go runtime and the kernel. With Go's
-// default settings, the live heap after a garbage collection is half of the value of go_memstats_next_gc_bytes.
+// heldResources lists the checked metrics of a program. The live heap after a garbage collection is half of
+// go_memstats_next_gc_bytes.
 var heldResources = []struct {
 	metric string
 	scale  float64
@@ -158,7 +156,6 @@ func (s *stage) sampleOnce(ctx context.Context, soak *soak) (problems error) {
 	return errors.Join(problems, s.sampleControl(ctx, soak))
 }
 
-// sampleControl samples the etcd metrics of the control plane's API server.
 func (s *stage) sampleControl(ctx context.Context, soak *soak) error {
 	if soak.control == nil {
 		config, err := clientcmd.BuildConfigFromFlags("", s.fleet.ControlKubeconfig())
@@ -197,7 +194,7 @@ func isOwnObjects(name string) bool {
 	return false
 }
 
-// figures returns the values of the metrics at an address. A key is a metric's name with its labels.
+// figures returns the metrics at an address. A key is a metric's name with its labels.
 func figures(ctx context.Context, by *http.Client, address string) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -231,8 +228,7 @@ func cutLast(line string) (before, after string, found bool) {
 	return line[:at], line[at+1:], true
 }
 
-// sizeOf returns the total size and number of the files in a folder. It tolerates files that are removed during the
-// count.
+// sizeOf returns the total size and number of the files in a folder. Files can be removed during the count.
 func sizeOf(dir string) (bytes, files int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -23,17 +23,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Modules of the fleet: all runtimes have scaler, which rolls out in waves. Admins add and remove mailer.
+// Modules of the fleet. All runtimes have scaler, which rolls out in waves. Admins add and remove mailer.
 const (
 	scaler, mailer = "scaler", "mailer"
 	mailerVersion  = "1.0.0"
 	channel        = "regular"
 	lease          = "kcp-publisher.kyma-pull.dev"
-	// concurrentOthers is the maximum number of runtimes besides the canaries that get a version at the same time.
+	// concurrentOthers limits the non-canary runtimes that get a version at the same time.
 	concurrentOthers = 3
 )
 
-// program is a process that is restarted when it ends, as Kubernetes restarts a container.
+// program is a process that is restarted when it ends, as a container is.
 type program struct {
 	name, role, metrics string
 	start               func() (fleet.Program, error)
@@ -43,7 +43,6 @@ type program struct {
 	down bool // a fault killed the program and will start it later
 }
 
-// stage is the fleet of a running plan.
 type stage struct {
 	plan    []Step
 	shape   Shape
@@ -56,13 +55,13 @@ type stage struct {
 	registry *registry.Registry
 	repo     *repository
 	space    int64   // size limit of the registry in bytes
-	storage  *volume // nil if no volume can be mounted; steps then fill no disks
+	storage  *volume // nil if no volume can be mounted; then no step fills disks
 	cache    *volume
 	troubles troubles
 	tap      *tap
 	reals    map[string]*fleet.Runtime
-	ways     map[string]*fleet.Proxy // by the names that Shape.ways returns
-	proxies  []*fleet.Proxy          // proxies that the fleet does not own
+	ways     map[string]*fleet.Proxy // by the names of Shape.ways
+	proxies  []*fleet.Proxy          // proxies outside of the fleet
 	programs map[string]*program
 	clusters cluster.Pool
 
@@ -71,7 +70,7 @@ type stage struct {
 
 	mu       sync.Mutex // guards the fields below
 	sims     map[string]*fleet.Simulated
-	gone     map[string]bool // runtimes whose Kymas were deleted
+	gone     map[string]bool // runtimes with a deleted Kyma
 	channel  string          // current version of the channel
 	before   string          // previous working version of the channel
 	injected map[Kind]int
@@ -80,7 +79,7 @@ type stage struct {
 
 func (s *stage) since() time.Duration { return time.Since(s.began) }
 
-// start starts the fleet without waiting until it has converged.
+// start starts the fleet. It does not wait until the fleet has converged.
 func (s *stage) start(ctx context.Context, progress io.Writer) error {
 	var err error
 	if err := s.addRegistry(ctx); err != nil {
@@ -188,21 +187,21 @@ func (s *stage) offer(ctx context.Context) error {
 	return s.repo.push(ctx, "offer everything", files)
 }
 
-// lastVersion is the version that is promoted after all faults have ended. It is newer than all other versions.
+// lastVersion is promoted after all faults have ended. It is newer than all other versions.
 const lastVersion = "2.0.0"
 
 func release(version string) *v1beta2.ModuleReleaseMeta {
 	return sample.Release(scaler, sample.Scaler("").Component(), sample.Channel(channel, version))
 }
 
-// policy rolls out scaler in two waves: first the canaries, where no failure is allowed, and then all other runtimes.
+// policy rolls out scaler in two waves: the canaries, where no failure is allowed, and then all other runtimes.
 func policy() *v1alpha1.RolloutPolicy {
 	return &v1alpha1.RolloutPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"},
 		Spec: v1alpha1.RolloutPolicySpec{Modules: []string{scaler}, Course: v1alpha1.Course{
-			// The checker counts all runtimes against maxConcurrent, so the publisher must also count silent runtimes.
-			// The value exceeds every clock shift.
+			// The publisher must treat silent runtimes as concurrent, as the checker does. The value exceeds every
+			// clock shift.
 			OfflineAfter: metav1.Duration{Duration: 1000 * time.Hour},
 			Waves: []v1alpha1.Wave{
 				{
@@ -257,7 +256,7 @@ func newKyma(id string) *v1beta2.Kyma {
 	return kyma
 }
 
-// simulate adds a simulated runtime. Callers can repeat the call if a fault made it fail.
+// simulate adds a simulated runtime. Callers can repeat a failed call.
 func (s *stage) simulate(ctx context.Context, id string) error {
 	s.once.Lock()
 	defer s.once.Unlock()

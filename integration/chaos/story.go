@@ -11,7 +11,7 @@ import (
 // Story is a readable log of a run.
 type Story struct {
 	began time.Time
-	live  io.Writer // receives every line immediately; nil for no output
+	live  io.Writer // receives every line immediately; can be nil
 
 	mu    sync.Mutex // guards the fields below
 	lines []line

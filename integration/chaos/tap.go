@@ -40,7 +40,7 @@ func (t *troubles) now() (slow, failing, silent bool) {
 	return t.slow, t.failing, t.silent
 }
 
-// answer records the data that a request pushes, and injects the registry's faults into the response.
+// answer records pushed data and injects the registry's faults into the response.
 func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 	s.tap.copyBody(request)
 	slow, failing, _ := s.troubles.now()
@@ -58,8 +58,7 @@ func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 	return false
 }
 
-// answered checks the data of a completed push. During fault LoseAnswers, it drops some responses, so the client gets
-// an error although the registry has executed its request.
+// answered checks the data of a completed push. During fault LoseAnswers, it drops some responses.
 func (s *stage) answered(request *http.Request, status int) {
 	s.tap.observe(request, status)
 	if _, _, silent := s.troubles.now(); silent && rand.IntN(3) == 0 {
@@ -67,14 +66,14 @@ func (s *stage) answered(request *http.Request, status int) {
 	}
 }
 
-// tap passes every bundle and report that the registry accepts to the checker. It reads them from the requests, so it
-// also sees a push whose response is dropped.
+// tap passes accepted bundles and reports to the checker. It reads requests, so it also sees a push whose response is
+// dropped.
 type tap struct {
 	checker *Checker
 	since   func() time.Duration
 	keys    string // path of the folder with the root of trust
 
-	mu     sync.Mutex // guards the fields below and keeps the checks in the order of the responses
+	mu     sync.Mutex // guards the fields below, and orders the checks like the responses
 	bodies map[*http.Request][]byte
 	blobs  map[digest.Digest][]byte
 	roots  []trust.Root // all known roots of trust, oldest first
@@ -84,14 +83,13 @@ type tap struct {
 	arrived map[int64]time.Duration
 }
 
-// rootSpreads is the time after the acceptance of a new root of trust in which a push can still be signed under the
-// previous root.
+// rootSpreads is how long a push can be signed under the previous root after a new root of trust was accepted.
 const rootSpreads = 5 * time.Second
 
-// mostBytes is the maximum number of bytes that tap reads of a request body. It is larger than any document.
+// mostBytes limits the copied part of a request body. It exceeds the size of any document.
 const mostBytes = 4 << 20
 
-// copyBody copies the body of a request. The registry can still read the body.
+// copyBody copies a request's body before the registry reads it.
 func (t *tap) copyBody(request *http.Request) {
 	manifest := strings.Contains(request.URL.Path, "/manifests/")
 	if request.Method != http.MethodPut || !manifest && !strings.Contains(request.URL.Path, "/blobs/uploads/") {
@@ -116,7 +114,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// failed is a reader that returns the error of an earlier read of a request body, or io.EOF if err is nil.
+// failed is a reader that returns err, or io.EOF if err is nil.
 type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) {
@@ -126,8 +124,7 @@ func (f failed) Read([]byte) (int, error) {
 	return 0, f.err
 }
 
-// observe passes a bundle or report that the registry accepted to the checker, and records the arrival of a root of
-// trust.
+// observe passes an accepted bundle or report to the checker, and records accepted roots of trust.
 func (t *tap) observe(request *http.Request, status int) {
 	if request.Method != http.MethodPut {
 		return
@@ -152,10 +149,9 @@ func (t *tap) observe(request *http.Request, status int) {
 	}
 }
 
-// arrive records the time at which the registry accepted the root of trust with a tag.
+// arrive records the time when the registry accepted a root of trust.
 func (t *tap) arrive(tag string) {
-	// The key folder contains each root of trust before publishers push it. Ignore errors: the known roots remain in
-	// use.
+	// The key folder contains a root of trust before publishers push it. After an error, the known roots are used.
 	_ = t.learnLocked()
 	for _, root := range t.roots {
 		if _, known := t.arrived[root.Version]; !known && bundle.RootTag(root.Version) == tag {
@@ -233,9 +229,8 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 	return judge()
 }
 
-// settledRoot returns the index in t.roots of the newest root of trust that the registry has served for at least
-// rootSpreads. An agent may still use this root although newer roots exist. It then accepts bundles that are signed
-// with a key that only a newer root revokes.
+// settledRoot returns the index of the newest root of trust that the registry has served for at least rootSpreads. An
+// agent may not have read newer roots yet.
 func (t *tap) settledRoot() int {
 	for i := len(t.roots) - 1; i > 0; i-- {
 		if at, there := t.arrived[t.roots[i].Version]; there && t.since()-at >= rootSpreads {
@@ -245,8 +240,7 @@ func (t *tap) settledRoot() int {
 	return 0
 }
 
-// learn records the current root of trust from the key folder. Callers must call it at least once between two changes
-// of the root, because a publisher that cannot reach the registry continues to sign under an earlier root for a while.
+// learn records the current root of trust in the key folder. Callers must call it between two changes of the root.
 func (t *tap) learn() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -282,7 +276,7 @@ func (t *tap) learnLocked() error {
 	return nil
 }
 
-// ahead reports whether a bundle's sequence corresponds to a time further in the future than trust.MaxClockSkew.
+// ahead reports whether a bundle's sequence is further in the future than trust.MaxClockSkew.
 func ahead(sequence int64) bool {
 	return sequence > time.Now().Add(trust.MaxClockSkew).UnixMilli()
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// pushes pushes bundles that the tap reads.
 type pushes struct {
 	*testing.T
 	tap       *tap
@@ -40,7 +39,7 @@ func newPushes(t *testing.T, publisher trust.Signer) *pushes {
 	}}
 }
 
-// push pushes a bundle for trusttest.Runtime to a repository. The registry responds with the given status.
+// push pushes a bundle for trusttest.Runtime. The registry responds with the given status.
 func (p *pushes) push(repository string, signer trust.Signer, status int) {
 	p.Helper()
 	manifest, err := bundle.Compose(p.documents, bundle.Predicate{
@@ -87,8 +86,8 @@ func TestTapReportsBundleOfUnknownKey(t *testing.T) {
 	p.wantBroken("runtimes must refuse it")
 }
 
-// rotate applies roots of trust that list one key each, including the first root. With revoke, each root revokes the
-// key of its predecessor.
+// rotate applies roots of trust that list one key each. If revoke is true, each root revokes the key of its
+// predecessor.
 func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 	p.Helper()
 	maker := trusttest.NewMaker(p)
@@ -109,8 +108,7 @@ func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 	}
 }
 
-// A publisher signs with the earlier root until the registry accepts the newest root. The first bundle after a rotation
-// can therefore be signed under the earlier root.
+// A publisher signs with the earlier root until the registry accepts the newest root.
 func TestTapAcceptsBundleBetweenTwoRotations(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	p := newPushes(t, keys[0])
@@ -121,11 +119,11 @@ func TestTapAcceptsBundleBetweenTwoRotations(t *testing.T) {
 	}
 }
 
-// Until the registry accepts a new root, agents follow the earlier root.
+// Agents use the earlier root until the registry accepts a new one.
 func TestTapAcceptsBundleOfConcurrentlyRevokedKey(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	for name, c := range map[string]struct {
-		after  time.Duration // time of the push after the registry's response to the revoking root
+		after  time.Duration // time between the revoking root and the push
 		status int           // status of the registry's response to the root
 		broken bool
 	}{

@@ -7,16 +7,15 @@ import (
 	"slices"
 )
 
-// Series contains the values of one figure, sampled at equal intervals.
+// Series contains values of one figure, sampled at equal intervals.
 type Series struct {
 	Name string
-	// Unit is the unit of the printed value: bytes, or a plain number.
+	// Unit is bytes or a plain number.
 	Unit   Unit
 	Values []float64
-	// Least is the growth up to which a trend is always flat.
+	// Least is the growth that is always allowed.
 	Least float64
-	// Grows is true if the figure can grow with the published or recorded data. Such a figure is printed but not
-	// checked.
+	// Grows means that the figure can grow with the amount of data. It is printed but not checked.
 	Grows bool
 }
 
@@ -32,25 +31,23 @@ const (
 // Trend describes how a series changes after its first third, in which programs fill their caches.
 type Trend struct {
 	Series
-	// First and Last are the medians of the values in the first and the last third of the series.
+	// Medians of the first and the last third of the series.
 	First, Last float64
-	// Growth is the growth after the first third, computed from the slope. The trend is flat if Growth is at most
-	// Allowed.
+	// Growth is the growth after the first third. Allowed is the maximum growth of a flat trend.
 	Growth, Allowed float64
 }
 
 const (
-	// fewestValues is the minimum number of values for a trend. With fewer values, a third is too short for a median.
+	// fewestValues is the minimum number of values for a trend.
 	fewestValues = 9
-	// allowedShare is the allowed growth as a share of the median of the first third.
+	// allowedShare is the allowed growth, relative to the median of the first third.
 	allowedShare = 0.25
-	// noiseFactor is multiplied by the median distance of the values from the slope. Growth up to this product is
-	// noise.
+	// noiseFactor is multiplied by the median deviation from the slope. Growth up to this product is noise.
 	noiseFactor = 3
 )
 
-// Judge fits a slope to the values after the first third. The slope is the median of the slopes between all pairs of
-// values. Outliers, such as a garbage collection or a busy minute, hardly affect it.
+// Judge computes the slope of the values after the first third: the median of the slopes between all pairs of values.
+// Outliers hardly affect it.
 func (s Series) Judge() (Trend, error) {
 	n := len(s.Values)
 	if n < fewestValues {
@@ -69,7 +66,7 @@ func (s Series) Judge() (Trend, error) {
 	return t, nil
 }
 
-// Flat reports whether the series does not grow by more than the allowed growth, or is allowed to grow without limit.
+// Flat reports whether the growth is allowed.
 func (t Trend) Flat() bool { return t.Grows || t.Growth <= t.Allowed }
 
 func slopeOf(values []float64) float64 {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// volume is a small separate file system that can be filled. The volume is detached from its mount point and used
-// through a file descriptor. The kernel therefore removes it when this process ends.
+// volume is a small file system that can be filled. It is accessed through a file descriptor, so the kernel removes
+// it when this process ends.
 type volume struct {
 	folder *os.File
 	dir    string
@@ -17,8 +17,7 @@ type volume struct {
 
 var errNoVolume = errors.New("mounting a file system needs root on Linux")
 
-// newVolume mounts a volume with a size in bytes. If this process has no permission to mount it, the error is
-// errNoVolume.
+// newVolume mounts a volume with a size in bytes. It returns errNoVolume without the permission to mount.
 func newVolume(at string, bytes int64) (*volume, error) {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return nil, err
@@ -55,7 +54,6 @@ func (v *volume) fill() error {
 	return file.Close()
 }
 
-// drain removes the file that fill wrote.
 func (v *volume) drain() error { return os.Remove(v.filler()) }
 
 func (v *volume) close() error { return v.folder.Close() }

@@ -26,7 +26,7 @@ import (
 // checkInterval is the interval between checks of the API servers.
 const checkInterval = 500 * time.Millisecond
 
-// watch checks the fleet at each checkInterval until ctx ends. It restarts programs that ended by themselves.
+// watch checks the fleet until ctx ends. It restarts programs that ended.
 func (s *stage) watch(ctx context.Context) {
 	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
@@ -55,7 +55,7 @@ func (s *stage) simulated() map[string]*fleet.Simulated {
 	return maps.Clone(s.sims)
 }
 
-// checkTimeout is the time limit of one check. It keeps an unreachable API server from blocking the checker.
+// checkTimeout limits one check, so an unreachable API server does not block the checker.
 const checkTimeout = 5 * time.Second
 
 func (s *stage) checkControlPlane(ctx context.Context) {
@@ -144,7 +144,7 @@ func installed(ctx context.Context, r *fleet.Runtime) (map[string]string, error)
 	return modules, nil
 }
 
-// objectsOf lists, by module, the objects that every version of the module contains.
+// objectsOf lists the objects that every version of a module contains.
 var objectsOf = map[string][]client.Object{
 	scaler: {
 		&corev1.ServiceAccount{ObjectMeta: inKymaSystem("scaler-manager")}, &rbacv1.ClusterRole{
@@ -169,8 +169,7 @@ func nameOf(o client.Object) string {
 	return fmt.Sprintf("%s %s", strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1."), o.GetName())
 }
 
-// objectsIn returns the UIDs of a module's objects in the runtime by their names. After an error, the result is
-// incomplete.
+// objectsIn returns the UIDs of a module's objects by name. After an error, the result is incomplete.
 func objectsIn(ctx context.Context, r *fleet.Runtime, module string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, o := range objectsOf[module] {
@@ -186,7 +185,7 @@ func objectsIn(ctx context.Context, r *fleet.Runtime, module string) (map[string
 	return found, nil
 }
 
-// revive restarts a program that ended by itself, for example because it lost its Lease.
+// revive restarts a program that ended, for example because it lost its Lease.
 func (s *stage) revive(p *program) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,7 +201,7 @@ func (s *stage) revive(p *program) {
 	p.runs = again
 }
 
-// sample returns the current memory usage and number of goroutines of each program whose memory can be measured.
+// sample returns the current memory usage and number of goroutines of each program.
 func (s *stage) sample(ctx context.Context) []Sample {
 	var samples []Sample
 	for _, p := range s.programs {

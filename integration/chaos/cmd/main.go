@@ -1,5 +1,5 @@
-// Command cmd runs a fleet under random faults for `make chaos`. It prints a log of the run. If an invariant was
-// violated, it also prints the seed and exits with code 1.
+// Command cmd runs a fleet under random faults for `make chaos` and prints a log. If an invariant was violated, it
+// also prints the seed and exits with code 1.
 package main
 
 import (
@@ -85,7 +85,6 @@ func main() {
 	}
 }
 
-// buildShiftable builds the programs whose clocks can be set.
 func buildShiftable(ctx context.Context, options chaos.Options) error {
 	fmt.Fprintln(os.Stderr,
 		"chaos: building programs whose clocks can be set; the first build takes minutes")
@@ -140,7 +139,7 @@ func run(ctx context.Context, options chaos.Options) error {
 	return nil
 }
 
-// flagsOf returns the flags that a user needs to repeat a plan, except seed, duration and runtimes.
+// flagsOf returns the flags for repeating a plan, except seed, duration and runtimes.
 func flagsOf(shape chaos.Shape) string {
 	var flags []string
 	if shape.Network {
@@ -155,7 +154,6 @@ func flagsOf(shape chaos.Shape) string {
 	return fmt.Sprintf(" FLAGS='%s'", strings.Join(flags, " "))
 }
 
-// writeTrends prints the trends of a soak, and writes them to a file.
 func writeTrends(again string, trends []chaos.Trend) error {
 	file, err := os.Create(filepath.Join(dir, "soak.md"))
 	if err != nil {

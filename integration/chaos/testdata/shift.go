@@ -41,8 +41,7 @@ func init() {
 	}()
 }
 
-// chaosAddress returns the last metrics address on this program's command line. The test identifies programs by this
-// address.
+// chaosAddress returns the last metrics address on this program's command line, which identifies the program.
 func chaosAddress() string {
 	data, err := readFile("/proc/self/cmdline")
 	if err != nil {
