@@ -14,10 +14,9 @@ import (
 
 // Request is one request to the API server from its audit log.
 type Request struct {
-	// User is the user who sent the request. As is the user whom the request impersonated, or empty.
+	// User is the user who sent the request. As is the impersonated user, or empty.
 	User, As string
-	// Verb, Group, Resource, Namespace and Name have the same values as in RBAC rules. Resource includes the
-	// subresource, such as pods/log.
+	// The values are as in RBAC rules. Resource includes the subresource, such as pods/log.
 	Verb, Group, Resource, Namespace, Name string
 	// Allowed is false if authorization denied the request.
 	Allowed bool
@@ -39,7 +38,7 @@ func audit(api *envtest.APIServer, dir string, users []string) error {
 	return os.WriteFile(path, policy, 0o600)
 }
 
-// Requests returns the distinct requests of the users in Options.Audit since the loan of the cluster began.
+// Requests returns the distinct requests of the users in Options.Audit.
 func (c *Cluster) Requests() ([]Request, error) {
 	all, err := c.AllRequests()
 	seen := map[Request]bool{}
@@ -52,8 +51,8 @@ func (c *Cluster) Requests() ([]Request, error) {
 	return distinct, err
 }
 
-// AllRequests returns every request of the users in Options.Audit since the loan of the cluster began. A watch appears
-// twice, because the audit log contains an entry for its start and another for its end.
+// AllRequests returns every request of the users in Options.Audit. A watch appears twice, because the audit log
+// contains its start and its end.
 func (c *Cluster) AllRequests() ([]Request, error) {
 	data, err := os.ReadFile(filepath.Join(c.place.Dir, auditLog))
 	if errors.Is(err, fs.ErrNotExist) {

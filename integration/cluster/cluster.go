@@ -1,9 +1,9 @@
-// Package cluster runs real Kubernetes control planes for scenarios, the demo and benchmarks. Each cluster has a
-// kube-apiserver and etcd, and also kwok if its workloads must become ready. A cluster's processes and files are
-// removed when it is stopped or when the process that started it ends, even if that process is killed.
+// Package cluster runs real Kubernetes control planes for scenarios, the demo and benchmarks: kube-apiserver, etcd,
+// and kwok if workloads must become ready. The processes and files are removed even if the process that started the
+// cluster is killed.
 //
 // A cluster runs without a controller manager and a scheduler. It has no Pods, a deleted Namespace stays Terminating,
-// and objects are not garbage collected after their owners are deleted.
+// and objects are not garbage collected.
 package cluster
 
 import (
@@ -22,21 +22,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
-// Options describe a cluster.
+// Options configure a cluster.
 type Options struct {
 	// Workloads makes Deployments, StatefulSets and DaemonSets ready, as controllers and kubelets would.
 	Workloads bool
 	// Progress receives a line for each long step. It can be nil.
 	Progress io.Writer
-	// CRDs are file systems whose YAML files are installed and served before Start returns, such as charts.AgentCRDs or
-	// an os.DirFS. For the CRDs of one chart, a pool installs the CRDs of both charts.
+	// CRDs are file systems with YAML files of CRDs, which Start installs. A pool installs the CRDs of both charts.
 	CRDs []fs.FS
-	// Durable makes etcd sync its writes to disk, which benchmarks require and tests do not.
+	// Durable makes etcd sync its writes to disk, as benchmarks require.
 	Durable bool
-	// Measured runs the programs with Go's defaults for processors and garbage collection. Otherwise they use one
-	// processor and collect garbage less often.
+	// Measured runs the programs with Go's default settings. Otherwise, they use one processor and collect garbage
+	// less often.
 	Measured bool
-	// Audit lists the users whose requests are recorded for Requests. A pool also records the requests of Audited.
+	// Audit lists the users whose requests are recorded. A pool also records the requests of Audited.
 	Audit []string
 }
 
@@ -48,8 +47,7 @@ type Cluster struct {
 	host  host
 }
 
-// host owns a cluster's programs. A host is a server in this process, possibly one on loan from a pool, or a loan from
-// the lender of the test run.
+// host owns a cluster's programs: a server in this process, or a loan from the lender of the test run.
 type host interface {
 	// addUser returns a kubeconfig of the user.
 	addUser(user lender.User) ([]byte, error)
@@ -69,7 +67,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return open(s.place(), s)
 }
 
-// open connects to the running cluster at a place. After an error, it stops the cluster.
+// open connects to a running cluster. After an error, it stops the cluster.
 func open(place lender.Place, host host) (*Cluster, error) {
 	config, err := place.Config()
 	if err != nil {
@@ -78,10 +76,10 @@ func open(place lender.Place, host host) (*Cluster, error) {
 	return &Cluster{Config: config, place: place, host: host}, nil
 }
 
-// Kubeconfig is the path of a kubeconfig with all permissions, valid while the cluster runs.
+// Kubeconfig returns the path of a kubeconfig with admin permissions.
 func (c *Cluster) Kubeconfig() string { return c.place.Kubeconfig }
 
-// Etcd returns the address of etcd. Benchmarks use it to create objects faster than through the API server.
+// Etcd returns the address of etcd. Benchmarks create objects in etcd directly.
 func (c *Cluster) Etcd() string { return c.place.Etcd }
 
 // WriteKubeconfig writes the admin kubeconfig to a file that only its owner can read.
@@ -93,7 +91,7 @@ func (c *Cluster) WriteKubeconfig(path string) error {
 	return os.WriteFile(path, content, 0o600)
 }
 
-// WriteUserKubeconfig writes a kubeconfig for a user with the same permissions as in User.
+// WriteUserKubeconfig writes a kubeconfig for a user. See User for the permissions.
 func (c *Cluster) WriteUserKubeconfig(path, name string, groups ...string) error {
 	content, err := c.host.addUser(lender.User{Name: name, Groups: groups})
 	if err != nil {
@@ -102,8 +100,8 @@ func (c *Cluster) WriteUserKubeconfig(path, name string, groups ...string) error
 	return os.WriteFile(path, content, 0o600)
 }
 
-// User returns the client configuration of a user with these groups. Only RBAC objects give the user permissions.
-// Kubernetes' aggregated roles (view, edit, admin) are empty, because only a controller manager fills them.
+// User returns the client configuration of a user with these groups. The aggregated roles view, edit and admin are
+// empty, because only a controller manager fills them.
 func (c *Cluster) User(name string, groups ...string) (*rest.Config, error) {
 	content, err := c.host.addUser(lender.User{Name: name, Groups: groups})
 	if err != nil {
@@ -116,18 +114,16 @@ func (c *Cluster) User(name string, groups ...string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Pause stops the API server. Etcd keeps the data, and all client configurations stay valid after Resume.
+// Pause stops the API server. The data and client configurations stay valid.
 func (c *Cluster) Pause() error { return c.host.pause() }
 
 // Resume starts the API server again at the same address.
 func (c *Cluster) Resume() error { return c.host.resume() }
 
-// Backup copies the data of etcd to a new folder. Etcd and the API server are stopped during the copy, because only the
-// files of a stopped etcd are consistent.
+// Backup copies the data of etcd to a new folder. Etcd and the API server are stopped during the copy.
 func (c *Cluster) Backup(dir string) error { return c.host.backup(dir) }
 
-// Restore replaces the data of etcd with the data of a Backup. All client configurations stay valid. Writes after the
-// Backup are lost.
+// Restore replaces the data of etcd with a Backup. Client configurations stay valid.
 func (c *Cluster) Restore(dir string) error { return c.host.restore(dir) }
 
 // Started returns the time of the API server's last start.

@@ -32,7 +32,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// clusters is the pool for all tests that do not stop their cluster.
+// clusters is the pool for tests that do not stop their cluster.
 var clusters Pool
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// take borrows a cluster with the CRDs of a control plane. The caller stops the cluster.
+// take borrows a cluster with the CRDs of a control plane. Callers must stop it.
 func take(t *testing.T, workloads bool) *Cluster {
 	t.Helper()
 	started := time.Now()
@@ -124,7 +124,7 @@ func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
 
 	awaitCurrent(t, c, dyn, "deployments", "turns-bad")
 	patch("turns-bad", `{"metadata":{"annotations":{"kyma-pull.dev/simulate":"broken"}},"spec":{"replicas":2}}`)
-	// A later object that is ready proves that kwok has processed the earlier ones.
+	// kwok processes objects in order.
 	create(t, "later", func(ctx context.Context) error {
 		_, err := apps.Deployments("default").Create(ctx, deployment("later"), metav1.CreateOptions{})
 		return err
@@ -241,7 +241,7 @@ func TestUsersHaveRightsFromRBAC(t *testing.T) {
 	}
 }
 
-// The killed process is this test binary, run again.
+// The killed process is this test binary.
 func TestClusterEndsWhenItsProcessIsKilled(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
 	const note = "KYMA_PULL_TEST_KILLED_CLUSTER"
@@ -293,7 +293,7 @@ func TestClusterEndsWhenItsProcessIsKilled(t *testing.T) {
 		true,
 		func(context.Context) (bool, error) {
 			for _, pid := range processes {
-				// A zombie counts as ended, because a container can lack an init process that reaps zombies.
+				// A zombie has ended, because a container can lack an init process that reaps zombies.
 				if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
 					!strings.Contains(string(state), ") Z ") {
 					return false, nil
@@ -315,7 +315,7 @@ func create(t *testing.T, what string, created func(context.Context) error) {
 	}
 }
 
-// awaitCurrent waits until kstatus, which the agent uses, reports the object as current.
+// awaitCurrent waits until kstatus reports the object as current.
 func awaitCurrent(t *testing.T, c *Cluster, client dynamic.Interface, resource, name string) {
 	t.Helper()
 	seen := ""

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// installCRDs creates the CRDs in the file systems and waits until they are served.
+// installCRDs creates CRDs and waits until they are served.
 func installCRDs(config *rest.Config, systems []fs.FS) error {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, system := range systems {
@@ -28,7 +28,7 @@ func installCRDs(config *rest.Config, systems []fs.FS) error {
 	if len(crds) == 0 {
 		return nil
 	}
-	// Retry, because a connection can end early on a busy machine. Existing objects are updated.
+	// Retry, because a connection can end early on a busy machine.
 	var err error
 	for range crdAttempts {
 		if _, err = envtest.InstallCRDs(config,
@@ -39,10 +39,9 @@ func installCRDs(config *rest.Config, systems []fs.FS) error {
 	return fmt.Errorf("install %d CRDs: %w", len(crds), err)
 }
 
-// crdAttempts is the maximum number of attempts to install CRDs.
 const crdAttempts = 3
 
-// readCRDs returns every CustomResourceDefinition in the YAML files of a file system and ignores other objects.
+// readCRDs returns every CustomResourceDefinition in the YAML files of a file system.
 func readCRDs(system fs.FS) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	err := fs.WalkDir(system, ".", func(name string, entry fs.DirEntry, err error) error {

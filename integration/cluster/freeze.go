@@ -12,11 +12,11 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// thawing is the time limit for a thawed API server to become ready on a busy machine.
+// thawing is the time limit until a resumed API server is ready.
 const thawing = time.Minute
 
-// freeze suspends the programs of an idle cluster, because the timers of an idle API server and its etcd use CPU time.
-// A program is suspended before its dependencies, so it never waits for a suspended dependency.
+// freeze suspends the programs of an idle cluster, which would otherwise use CPU time. A program is suspended before
+// its dependencies.
 func (s *server) freeze() error {
 	if err := s.signal(syscall.SIGSTOP, s.running()...); err != nil {
 		return fmt.Errorf("freeze an idle cluster: %w", err)
@@ -25,7 +25,7 @@ func (s *server) freeze() error {
 	return nil
 }
 
-// thaw resumes the programs of a frozen cluster. It does not wait until the API server is ready.
+// thaw resumes the programs of a suspended cluster. It does not wait until the API server is ready.
 func (s *server) thaw() error {
 	if !s.frozen {
 		return nil
@@ -39,7 +39,7 @@ func (s *server) thaw() error {
 	return nil
 }
 
-// revive thaws a cluster and waits until its API server is ready.
+// revive resumes a suspended cluster and waits until its API server is ready.
 func (s *server) revive(ctx context.Context) error {
 	if err := s.thaw(); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *server) revive(ctx context.Context) error {
 	return nil
 }
 
-// running returns the names of the running programs. A program precedes the programs that it depends on.
+// running returns the names of the running programs. A program precedes its dependencies.
 func (s *server) running() []string {
 	programs := []string{"kube-apiserver", "etcd"}
 	if s.kwok != nil {

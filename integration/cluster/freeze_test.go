@@ -16,8 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// suspended reports whether a program of a server is suspended. It waits for the short delay until a signal takes
-// effect.
+// suspended reports whether a program is suspended. It waits until a signal has taken effect.
 func suspended(t *testing.T, s *server, program string) bool {
 	t.Helper()
 	pid, err := s.reaper.process(program)

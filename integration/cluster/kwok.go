@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// stages configures the status that kwok writes for workloads. Kwok ignores a workload with the annotation
-// kyma-pull.dev/simulate: broken. Such a workload never becomes ready.
+// stages configures the status that kwok writes for workloads. A workload with the annotation kyma-pull.dev/simulate:
+// broken never becomes ready.
 //
 //go:embed stages.yaml
 var stages []byte
@@ -21,7 +21,7 @@ type kwok struct {
 	reaper *reaper
 }
 
-// startKwok starts kwok and registers the process with the reaper before it returns.
+// startKwok starts kwok and registers the process with the reaper.
 func startKwok(path string, r *reaper, kubeconfig string, measured bool) (*kwok, error) {
 	config := filepath.Join(r.dir, "kwok.yaml")
 	if err := os.WriteFile(config, stages, 0o600); err != nil {

@@ -32,7 +32,7 @@ func NewLender(progress io.Writer) *Lender {
 	return &Lender{progress: progress, borrowers: map[net.Conn]bool{}}
 }
 
-// Serve serves borrowers until the listener is closed, then disconnects them and ends all clusters.
+// Serve serves borrowers until the listener is closed. Then it ends all clusters.
 func (l *Lender) Serve(listener net.Listener) error {
 	for {
 		connection, err := listener.Accept()
@@ -97,10 +97,10 @@ func (l *Lender) count(what *int) {
 	*what++
 }
 
-// session is one connection, with at most one cluster on loan. The borrower calls its exported methods by RPC.
+// session is one connection with at most one borrowed cluster. The borrower calls its exported methods by RPC.
 type session struct {
 	lender *Lender
-	mu     sync.Mutex // guards server, and serializes the calls that change the cluster
+	mu     sync.Mutex // guards server, and serializes calls that change the cluster
 	server *server    // nil before Take and after Return
 }
 
@@ -123,7 +123,7 @@ func (s *session) Take(want lender.Want, place *lender.Place) error {
 	return nil
 }
 
-// AddUser adds a user to the borrowed cluster and stores the user's kubeconfig in kubeconfig.
+// AddUser adds a user to the borrowed cluster and returns the user's kubeconfig.
 func (s *session) AddUser(user lender.User, kubeconfig *[]byte) error {
 	return s.with(func(on *server) (err error) {
 		*kubeconfig, err = on.addUser(user)
@@ -131,28 +131,23 @@ func (s *session) AddUser(user lender.User, kubeconfig *[]byte) error {
 	})
 }
 
-// Pause stops the API server.
 func (s *session) Pause(_ string, _ *bool) error { return s.with((*server).pause) }
 
-// Resume starts the API server again.
 func (s *session) Resume(_ string, _ *bool) error {
 	s.lender.count(&s.lender.restarts)
 	return s.with((*server).resume)
 }
 
-// Backup copies the data of etcd to a folder.
 func (s *session) Backup(dir string, _ *bool) error {
 	s.lender.count(&s.lender.restarts)
 	return s.with(func(on *server) error { return on.backup(dir) })
 }
 
-// Restore replaces the data of etcd with the data of a folder.
 func (s *session) Restore(dir string, _ *bool) error {
 	s.lender.count(&s.lender.restarts)
 	return s.with(func(on *server) error { return on.restore(dir) })
 }
 
-// Return ends the loan.
 func (s *session) Return(_ bool, _ *bool) error {
 	return s.with(func(on *server) error {
 		s.server = nil
@@ -175,8 +170,8 @@ func (s *session) with(do func(*server) error) error {
 	return do(s.server)
 }
 
-// close ends the cluster of a borrower that disconnected without Return. The pool does not lend it again, because
-// programs of the borrower can still write to the cluster.
+// close ends the cluster of a borrower that disconnected without Return. Programs of the borrower can still write to
+// the cluster, so the pool does not lend it again.
 func (s *session) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

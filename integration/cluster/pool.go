@@ -14,9 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
-// Pool lends clusters. When a cluster is stopped, the pool restores its initial state and lends it again. This takes
-// less than a second, while starting an API server takes two CPU seconds. If the run has a lender, the pool borrows
-// clusters from the lender instead of starting them.
+// Pool lends clusters. When a borrower stops a cluster, the pool restores its initial state and lends it again, which
+// is much faster than a start. If the test run has a lender, the pool borrows clusters from the lender.
 //
 // The pool stops a cluster that it cannot restore. Close stops all other clusters.
 type Pool struct {
@@ -26,21 +25,20 @@ type Pool struct {
 	started  int // number of clusters that were started
 	lent     int // number of loans
 	closed   bool
-	changed  chan struct{} // Pool closes and replaces this channel whenever idle, starting or closed changes
+	changed  chan struct{} // closed and replaced whenever idle, starting or closed changes
 }
 
-// startingAtOnce is the maximum number of clusters that start at the same time. A start is CPU-bound, and a waiting
-// borrower can get a returned cluster instead.
+// startingAtOnce limits the clusters that start at the same time, because a start is CPU-bound.
 var startingAtOnce = runtime.NumCPU()
 
-// Audited returns the usernames of kcp-publisher and skr-agent. Every pooled cluster writes their requests to its audit
-// log, so tests that read the audit log and tests that do not can share clusters.
+// Audited returns the usernames of kcp-publisher and skr-agent. Every pooled cluster logs their requests, so that all
+// tests can share clusters.
 func Audited() []string {
 	return []string{"system:serviceaccount:kcp-system:kcp-publisher", "system:serviceaccount:kyma-system:skr-agent"}
 }
 
-// shared widens options so that more tests can use the same pooled cluster. It replaces the agent's CRDs with the
-// publisher's CRDs, which include them, and audits the publisher and the agent.
+// shared widens options so that more tests can use the same cluster: it adds the CRDs of both charts and the audit of
+// both programs.
 func shared(options Options) Options {
 	ofChart := func(system fs.FS) bool { return system == charts.PublisherCRDs || system == charts.AgentCRDs }
 	if len(options.CRDs) > 0 &&
@@ -62,7 +60,7 @@ func lendable(options Options) bool {
 	return slices.Equal(options.CRDs, []fs.FS{charts.PublisherCRDs}) && slices.Equal(options.Audit, Audited())
 }
 
-// Take lends a cluster until its Stop. A Durable or Measured cluster is always new and is not lent again.
+// Take lends a cluster until its Stop. A Durable or Measured cluster is always new.
 func (p *Pool) Take(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Durable || options.Measured {
 		return Start(ctx, options)
@@ -143,7 +141,7 @@ func (p *Pool) start(ctx context.Context, options Options) (*server, error) {
 	return s, nil
 }
 
-// change calls update under the pool's lock and then wakes the borrowers that wait for a cluster.
+// change updates the pool under its lock and wakes waiting borrowers.
 func (p *Pool) change(update func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +152,7 @@ func (p *Pool) change(update func()) {
 	}
 }
 
-// find removes a suitable cluster from the idle clusters. The caller holds the lock.
+// find removes a suitable cluster from the idle clusters. The caller must hold the lock.
 func (p *Pool) find(options Options) *server {
 	// Prefer a cluster with a running kwok for borrowers that need workloads, and one without kwok for all others.
 	better := func(i, j int) bool {
@@ -175,8 +173,7 @@ func (p *Pool) find(options Options) *server {
 	return s
 }
 
-// giveBack restores the initial state of a returned cluster and suspends its programs. If that fails, it stops the
-// cluster.
+// giveBack restores the initial state of a returned cluster and suspends it. If that fails, it stops the cluster.
 func (p *Pool) giveBack(s *server) error {
 	if err := s.renew(); err != nil {
 		fmt.Fprintf(s.progress(), "cluster: not lent again: %v\n", err)
@@ -204,7 +201,7 @@ func (s *server) renew() error {
 	return s.freeze()
 }
 
-// Close stops the idle clusters. Clusters on loan are stopped when they are returned.
+// Close stops the idle clusters. Borrowed clusters are stopped when they are returned.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	idle := p.idle

@@ -37,7 +37,6 @@ func thingOf(name string) *unstructured.Unstructured {
 	return thing
 }
 
-// kymas returns the Kyma CRD of the publisher's chart.
 func kymas(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	data, err := charts.PublisherCRDs.ReadFile("kcp-publisher/files/crds/operator.kyma-project.io_kymas.yaml")
@@ -104,8 +103,8 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 	}
 	before, atFirst := identity(), served()
 
-	// The state that tests leave behind: their own kinds, namespaces that stay Terminating, objects with finalizers,
-	// changes of existing objects, used addresses, and recorded requests.
+	// The first borrower leaves changes: kinds, terminating namespaces, objects with finalizers, used addresses, and
+	// recorded requests.
 	must(nil, installCRDs(first.Config, []fs.FS{os.DirFS("testdata")}))
 	things, err := client.New(first.Config, client.Options{})
 	must(nil, err)
@@ -113,7 +112,7 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 	thing.SetFinalizers([]string{"example.org/held"})
 	must(nil, things.Create(ctx, thing))
 	must(nil, things.Delete(ctx, thing))
-	// An unchanged CRD that another manager applies differs only in its managed fields.
+	// A CRD that another manager applies unchanged differs only in its managed fields.
 	must(nil, things.Apply(ctx, client.ApplyConfigurationFromUnstructured(kymas(t)), client.FieldOwner("somebody"),
 		client.ForceOwnership))
 	replaceCRD(t, first.Config, "watchers.operator.kyma-project.io")
@@ -317,7 +316,6 @@ func TestAllChartsShareOneClusterType(t *testing.T) {
 	}
 }
 
-// startLender serves clusters at a socket until the test ends.
 func startLender(t *testing.T) (*Lender, string) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "clusters")

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// reap is the reaper's shell script. It reads from a pipe to which only this process can write. This process writes a
-// line after it has stopped the cluster. If the pipe closes without a line, this process was killed by Ctrl-C or a test
-// timeout, and the script kills the programs that it left running.
+// reap is the reaper's shell script. This process writes a line to its pipe after it has stopped the cluster. If the
+// pipe closes without a line, this process was killed, and the script kills the remaining programs.
 const reap = `
 if read -r word; then exit 0; fi
 for file in "$1"/*.pid; do
@@ -45,9 +44,8 @@ func startReaper(dir string) (*reaper, error) {
 	return &reaper{dir: dir, cmd: cmd, pipe: pipe}, nil
 }
 
-// watch returns the path of a wrapper script to run in place of a program. The script records its process ID for the
-// reaper and then executes the program. Use watch for programs that another package starts, and record for programs
-// that this package starts.
+// watch returns the path of a wrapper script for a program. The script records its process ID for the reaper and
+// executes the program. Use record for programs that this package starts itself.
 func (r *reaper) watch(program string, measured bool) (string, error) {
 	name := filepath.Base(program)
 	set := ""
@@ -65,9 +63,8 @@ func (r *reaper) watch(program string, measured bool) (string, error) {
 	return path, os.WriteFile(path, []byte(script), 0o700)
 }
 
-// settings returns the environment variables that reduce a program's CPU time in tests: less frequent garbage
-// collection, and one processor instead of all, which saves a tenth of the CPU time. It returns none for a measured
-// program, and omits variables that are set in this process.
+// settings returns environment variables that reduce a program's CPU time in tests. It returns none for a measured
+// program.
 func settings(measured bool) []string {
 	if measured {
 		return nil
@@ -84,7 +81,7 @@ func settings(measured bool) []string {
 	return settings
 }
 
-// record stores the process id of a running program, so that the reaper ends it too.
+// record stores the process ID of a running program for the reaper.
 func (r *reaper) record(name string, pid int) error {
 	return os.WriteFile(r.pidFile(name), fmt.Appendln(nil, pid), 0o600)
 }
@@ -110,7 +107,7 @@ func (r *reaper) process(name string) (int, error) {
 	return pid, nil
 }
 
-// startedAt returns the time when a program wrote its process ID, which is the first action of its script.
+// startedAt returns the time when a program wrote its process ID.
 func startedAt(pidFile string) (time.Time, error) {
 	file, err := os.Stat(pidFile)
 	if err != nil {
@@ -119,7 +116,7 @@ func startedAt(pidFile string) (time.Time, error) {
 	return file.ModTime(), nil
 }
 
-// dismiss ends the reaper after all watched programs were stopped.
+// dismiss ends the reaper after all programs were stopped.
 func (r *reaper) dismiss() error {
 	_, err := io.WriteString(r.pipe, "stopped\n")
 	return errors.Join(err, r.pipe.Close(), r.cmd.Wait())

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/loopback"
 )
 
-// server contains the programs of a cluster that run as children of this process.
+// server runs the programs of a cluster as children of this process.
 type server struct {
 	options    Options
 	programs   assets.Assets
@@ -27,13 +27,13 @@ type server struct {
 	kubeconfig string
 	env        *envtest.Environment
 	log        *os.File // log file of the API server
-	kwok       *kwok    // nil unless a borrower needs workloads
+	kwok       *kwok    // nil without workloads
 	reaper     *reaper
 	paused     bool
-	frozen     bool  // true if the cluster is idle in a pool and its programs are suspended
-	audited    int64 // size of the audit log when the current loan began
+	frozen     bool  // the cluster is idle in a pool and its programs are suspended
+	audited    int64 // size of the audit log at the start of the current loan
 
-	origin *pristine.Snapshot // initial state that a pool restores, nil without a pool
+	origin *pristine.Snapshot // initial state that a pool restores; nil without a pool
 }
 
 // start starts the programs and waits until they are ready.
@@ -158,13 +158,12 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 			return nil, nil, errors.Join(err, log.Close())
 		}
 	}
-	// The admission plugin would reject Pods, because no controller manager creates ServiceAccounts and their tokens.
+	// The admission plugin would reject Pods without ServiceAccounts, which only a controller manager creates.
 	api.Configure().Set("disable-admission-plugins", "ServiceAccount").
-		// By default, the API server waits up to a minute until clients close their watches, which would slow down
-		// pause.
+		// By default, the API server waits up to a minute until clients close their watches.
 		Set("shutdown-watch-termination-grace-period", "2s").
 		Set("max-requests-inflight", "2000").Set("max-mutating-requests-inflight", "2000").
-		// Envtest's range of 256 addresses is too small for a cluster with several hundred applications.
+		// Envtest's range of 256 addresses is too small for several hundred applications.
 		Set("service-cluster-ip-range", "10.0.0.0/16")
 	if len(options.Audit) > 0 {
 		if err := audit(api, dir, options.Audit); err != nil {
@@ -178,7 +177,7 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 	return env, log, nil
 }
 
-// tail returns the last part of a log, which contains the reason for a failed start.
+// tail returns the end of a log, which contains the reason for a failed start.
 func tail(path string) []byte {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -213,7 +212,7 @@ func (s *server) resume() error {
 
 // stop stops the programs and removes their data.
 func (s *server) stop() error {
-	problems := []error{s.thaw()} // resume the suspended programs, which ignore SIGTERM
+	problems := []error{s.thaw()} // suspended programs ignore SIGTERM
 	if s.kwok != nil {
 		problems = append(problems, s.kwok.stop())
 	}

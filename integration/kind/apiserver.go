@@ -8,13 +8,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// The path of the API server's static Pod manifest, and its path while the API server is stopped.
+// Paths of the API server's static Pod manifest, while the API server runs and while it is stopped.
 const (
 	apiServerManifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 	apiServerAway     = "/etc/kubernetes/kube-apiserver.yaml"
 )
 
-// StopAPIServer stops the API server of a cluster and waits until it has ended. The node and all pods keep running.
+// StopAPIServer stops a cluster's API server and waits until it has ended. All pods keep running.
 func (g *Ground) StopAPIServer(ctx context.Context, cluster string) error {
 	c := g.clusters[cluster]
 	if _, err := c.inNode(ctx, "mv", apiServerManifest, apiServerAway); err != nil {
@@ -26,7 +26,7 @@ func (g *Ground) StopAPIServer(ctx context.Context, cluster string) error {
 	})
 }
 
-// StartAPIServer starts the API server again if it is stopped, and waits until it responds.
+// StartAPIServer starts a stopped API server and waits until it responds.
 func (g *Ground) StartAPIServer(ctx context.Context, cluster string) error {
 	c := g.clusters[cluster]
 	if _, err := c.inNode(ctx, "sh", "-c", "test ! -e "+apiServerAway+" || mv "+apiServerAway+" "+
@@ -41,8 +41,7 @@ func (g *Ground) StartAPIServer(ctx context.Context, cluster string) error {
 	})
 }
 
-// Containers returns the IDs of a program's running containers. It queries containerd on the node, so it works while
-// the API server is stopped.
+// Containers returns the IDs of a program's running containers. It works while the API server is stopped.
 func (g *Ground) Containers(ctx context.Context, program fleet.Program) ([]string, error) {
 	p, err := inPod(program)
 	if err != nil {

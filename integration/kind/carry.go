@@ -18,15 +18,14 @@ const (
 	nodeLayout  = "/var/lib/kyma-pull/layout"
 )
 
-// Folders in the agent's pod of an air-gapped runtime. Carried contains the bundle files that Ground.Carry copies.
-// Layout is the OCI layout into which the agent imports them.
+// Folders in the agent's pod of an air-gapped runtime. Carried contains the files that Ground.Carry copies. Layout is
+// the OCI layout into which the agent imports them.
 const (
 	Carried = "/carried"
 	Layout  = "/layout"
 )
 
-// volumes creates the folders on the node of an air-gapped runtime, and returns the chart values that mount them in the
-// agent's pod.
+// volumes creates the folders on the node of an air-gapped runtime, and returns the chart values that mount them.
 func volumes(ctx context.Context, c *cluster) (map[string]any, error) {
 	for _, folder := range []string{nodeCarried, nodeLayout} {
 		if _, err := c.inNode(ctx, "install", "-d", "-o", "65532", "-g", "65532", folder); err != nil {
@@ -45,8 +44,7 @@ func volumes(ctx context.Context, c *cluster) (map[string]any, error) {
 	}, nil
 }
 
-// Export runs `kcp-publisher export` in the registry's network and returns the path of the file with the runtime's
-// bundle.
+// Export runs `kcp-publisher export` and returns the path of the file with the runtime's bundle.
 func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (string, error) {
 	g.exports++
 	name := fmt.Sprintf("%s-%d.tar", runtime, g.exports)
@@ -60,7 +58,7 @@ func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (st
 // Carry copies a file to an air-gapped runtime.
 func (g *Ground) Carry(ctx context.Context, runtime, path string) error {
 	c := g.clusters[runtime]
-	// The agent can read the folder at any time, so copy the file under a temporary name and rename the complete file.
+	// The agent can read the folder at any time, so only complete files have their final name.
 	arriving := filepath.Join(nodeCarried, "arriving")
 	if _, err := docker(ctx, "cp", path, c.node()+":"+arriving); err != nil {
 		return err
@@ -90,8 +88,7 @@ func (g *Ground) Report(ctx context.Context, f *fleet.Fleet, runtime string) err
 	return nil
 }
 
-// Reaches reports whether a cluster's node can connect to the registry's IP address. The node of an air-gapped runtime
-// cannot resolve the registry's name. A failed connection is not an error.
+// Reaches reports whether a cluster's node can connect to the registry's IP address.
 func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
 	registry, err := address(ctx, registryContainer)
 	if err != nil {
@@ -106,8 +103,7 @@ func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
 	return err == nil, err
 }
 
-// unconnected contains curl's exit codes for a refused connection and for a timeout. `docker exec` exits with the same
-// code as curl.
+// unconnected contains curl's exit codes for a refused connection and a timeout.
 //
 // Source: curl(1), EXIT CODES.
 var unconnected = []int{7, 28}

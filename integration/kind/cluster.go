@@ -30,10 +30,10 @@ func newCluster(name, dir string) *cluster {
 	}
 }
 
-// create starts the cluster on a network and waits until pods can start. A cluster that fails to start remains for
+// create starts the cluster on a network and waits until pods can start. A cluster that fails to start stays for
 // inspection.
 func (c *cluster) create(ctx context.Context, m machine, network string) error {
-	// kind reads the name of its network only from this variable. It creates the network if necessary.
+	// kind reads the name of its network only from this variable.
 	if err := os.Setenv("KIND_EXPERIMENTAL_DOCKER_NETWORK", network); err != nil {
 		return err
 	}
@@ -48,8 +48,7 @@ func (c *cluster) create(ctx context.Context, m machine, network string) error {
 	return c.ready(ctx)
 }
 
-// ready waits for DNS. kind considers a cluster ready when its node is ready, but the first DNS lookups of pods can
-// still fail.
+// ready waits for DNS, which can fail for a short time after kind reports the cluster as ready.
 func (c *cluster) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
@@ -61,10 +60,10 @@ func (c *cluster) ready(ctx context.Context) error {
 	}
 }
 
-// node returns the name of the container that is the cluster's only node.
+// node returns the container of the cluster's only node.
 func (c *cluster) node() string { return c.name + "-control-plane" }
 
-// kubectl runs kubectl in the node with admin permissions, so this machine does not need kubectl.
+// kubectl runs kubectl in the node with admin permissions.
 func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.inNode(ctx, append([]string{"kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"}, args...)...)
 }
@@ -100,10 +99,10 @@ func (c *cluster) load(ctx context.Context, images ...string) error {
 	return nil
 }
 
-// Kubeconfig is the path of a kubeconfig with all permissions.
+// Kubeconfig returns the path of a kubeconfig with admin permissions.
 func (c *cluster) Kubeconfig() string { return c.kubeconfig }
 
-// Pause stops the node like a machine that shuts down.
+// Pause stops the node, as a machine that shuts down.
 func (c *cluster) Pause() error {
 	_, err := docker(context.Background(), "stop", "--time=20", c.node())
 	return err
@@ -132,7 +131,7 @@ func (c *cluster) Stop() error {
 	return c.provider.Delete(c.name, c.kubeconfig)
 }
 
-// address returns the node's address in its network.
+// address returns a container's IP address in its network.
 func address(ctx context.Context, container string) (string, error) {
 	found, err := docker(ctx, "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}",
 		container)

@@ -1,8 +1,7 @@
-// Package kind implements fleet.Ground with kind clusters, in which the programs run as pods from the project's images
-// and charts. The registry is a container in the same network, with TLS and a password for each runtime.
+// Package kind implements fleet.Ground with kind clusters, in which the programs run as pods from the project's
+// images and charts. The registry is a container in the same network, with TLS and a password for each runtime.
 //
-// The names of all Docker objects have the same prefix, so the next run can remove the leftovers of a killed run. Only
-// one run can use a machine at a time.
+// Docker objects of a killed run are removed by the next run. Only one run can use a machine at a time.
 package kind
 
 import (
@@ -15,16 +14,14 @@ import (
 	"time"
 )
 
-// prefix starts the names of clusters, containers, volumes and networks.
+// prefix is the prefix of the names of all Docker objects.
 const prefix = "kyma-pull-test-"
 
-// docker runs a Docker command and returns its output.
 func docker(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, exec.CommandContext(ctx, "docker", args...))
 }
 
-// run runs a command and returns its output, even if it failed. The error contains the text that the command wrote to
-// stderr.
+// run runs a command and returns its output. The error contains the text on stderr.
 func run(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Gather writes diagnostics of a failure into a folder: the objects of each cluster, the output of the publisher and
-// the agents, the logs of each node and all its pods, including replaced containers, and the registry's logs.
+// Gather writes diagnostics of a failure into a folder: objects, logs and command output of each cluster, and the
+// registry's logs.
 func (g *Ground) Gather(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -47,8 +47,8 @@ func (g *Ground) Gather(ctx context.Context, dir string) error {
 	return errors.Join(problems...)
 }
 
-// gathered maps file names to the kubectl arguments whose output they contain. A kind that some clusters do not have is
-// in a separate file, because kubectl fails if one of several kinds is missing.
+// gathered maps file names to kubectl arguments. kubectl fails if one of several kinds is missing, so optional kinds
+// have their own files.
 var gathered = map[string][]string{
 	"pods.txt":     {"get", "pods", "--all-namespaces", "-o", "wide"},
 	"describe.txt": {"describe", "pods", "--all-namespaces"},

@@ -21,19 +21,16 @@ const network = prefix + "net"
 type Options struct {
 	// Checkout is the folder with the project's go.mod.
 	Checkout string
-	// Dir contains keys, kubeconfigs and the registry's configuration. Leftovers of an earlier run are removed.
+	// Dir contains keys, kubeconfigs and the registry's configuration.
 	Dir string
 	// Progress receives a line for each long operation.
 	Progress io.Writer
-	// Apart contains the IDs of air-gapped runtimes. Their clusters have separate networks without a route to the
-	// registry.
+	// Apart contains the IDs of air-gapped runtimes. Their networks have no route to the registry.
 	Apart []string
-	// ModuleAccounts maps a runtime ID to the ServiceAccount in kyma-system that the runtime's agent impersonates to
-	// install modules. The agent of such a runtime has only the permissions of its own Role and ClusterRole. The agents
-	// of all other runtimes are cluster admins.
+	// ModuleAccounts maps a runtime ID to the ServiceAccount in kyma-system that installs modules. The agents of
+	// other runtimes are cluster admins.
 	ModuleAccounts map[string]string
-	// Release is the output folder of make release with the charts and images to install. If it is empty, the charts
-	// and images of the checkout are installed.
+	// Release is the output folder of make release with the charts and images to install. Empty selects the checkout.
 	Release string
 }
 
@@ -48,8 +45,8 @@ type Ground struct {
 	exports  int // number of files that Export has written
 }
 
-// New reserves this machine's Docker for one run, until the process ends. It does not create Docker objects, so callers
-// need no cleanup after an error. Without Docker, the error is ErrNoDocker.
+// New reserves this machine's Docker for one run. It does not create Docker objects. Without Docker, it returns
+// ErrNoDocker.
 func New(ctx context.Context, options Options) (*Ground, error) {
 	g := &Ground{options: options, clusters: map[string]*cluster{}, links: map[string]*link{}}
 	var err error
@@ -62,7 +59,7 @@ func New(ctx context.Context, options Options) (*Ground, error) {
 	return g, nil
 }
 
-// Prepare removes the leftovers of an earlier run, and creates the images and the network. Callers must close the
+// Prepare removes the objects of an earlier run, and creates the images and the network. Callers must close the
 // ground even after an error.
 func (g *Ground) Prepare(ctx context.Context) error {
 	if err := errors.Join(sweep(ctx), os.RemoveAll(g.options.Dir)); err != nil {
@@ -88,7 +85,7 @@ func (g *Ground) say(format string, args ...any) {
 	fmt.Fprintf(g.options.Progress, "kind: "+format+"\n", args...)
 }
 
-// Registry starts the registry and its token service. Each runtime gets its own password.
+// Registry starts the registry and its token service.
 func (g *Ground) Registry(ctx context.Context, f *fleet.Fleet) (fleet.Endpoint, error) {
 	if output, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "init", "--keys", f.Keys()); exit != 0 {
 		return fleet.Endpoint{}, fmt.Errorf("create the registry's key: %s", output)
@@ -119,7 +116,7 @@ func (g *Ground) Cluster(ctx context.Context, _ *fleet.Fleet, name string, contr
 		images = append(images, publisherImage+":"+tag)
 	}
 	c := newCluster(name, g.options.Dir)
-	g.clusters[name] = c // set before create, so that Gather also covers a cluster that fails to start
+	g.clusters[name] = c // Gather then also covers a cluster that fails to start
 	if err := c.create(ctx, g.machine, where); err != nil {
 		return nil, err
 	}
@@ -157,7 +154,7 @@ func (g *Ground) Kubeconfigs() map[string]string {
 	return paths
 }
 
-// Kubectl runs kubectl against a cluster with all permissions, and returns its output.
+// Kubectl runs kubectl against a cluster with admin permissions and returns its output.
 func (g *Ground) Kubectl(ctx context.Context, cluster string, args ...string) (string, error) {
 	c := g.clusters[cluster]
 	if c == nil {

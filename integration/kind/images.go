@@ -12,31 +12,30 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// Images that buildImages builds. The scenarios load them into the nodes instead of pulling them from a registry.
+// Images that buildImages builds and the scenarios load into the nodes.
 const (
 	repository     = "kyma-pull.test"
 	tag            = "test"
 	publisherImage = repository + "/kcp-publisher"
 	agentImage     = repository + "/skr-agent"
 	registryImage  = repository + "/registry"
-	// DialerImage contains a program for pods that test NetworkPolicies.
+	// DialerImage contains a program for tests of NetworkPolicies.
 	DialerImage = repository + "/dialer:" + tag
 )
 
 var moduleVersions = []string{samplemodule.VersionGood, samplemodule.VersionBetter}
 
-// Agent versions that scenarios upgrade to: a working version, and a version that becomes ready and then crashes
-// repeatedly.
+// Agent versions for upgrades: a working version, and a version that becomes ready and then crashes repeatedly.
 const (
 	AgentBetter = "better"
 	AgentBad    = "bad"
 )
 
-// buildImages builds all images of a run like `make images`, in a temporary folder, and loads them into Docker.
+// buildImages builds all images of a run and loads them into Docker.
 func buildImages(ctx context.Context, checkout, dir string) error {
 	defer os.RemoveAll(dir)
 	p := packer{checkout: checkout, dir: dir}
-	// Compile most programs with one `go build`, because they share most packages.
+	// One `go build` compiles shared packages only once.
 	if err := p.compile(ctx, tag, "", "./kcp-publisher", "./skr-agent", "./integration/registry/serve",
 		"./integration/samplemodule/operator", "./integration/kind/dialer", "./hack/images"); err != nil {
 		return err
@@ -76,8 +75,8 @@ type packer struct{ checkout, dir string }
 
 func (p packer) program(version, name string) string { return filepath.Join(p.dir, version, name) }
 
-// compile compiles Go packages and sets main.version. name is the file name for a single program. If name is empty,
-// each program has the name of its folder.
+// compile compiles Go packages and sets main.version. name is the file name of a single program. If empty, each
+// program has the name of its folder.
 func (p packer) compile(ctx context.Context, version, name string, programs ...string) error {
 	output := p.program(version, name)
 	if name == "" {
@@ -133,8 +132,7 @@ func runtimeImages() []string {
 	return images
 }
 
-// BringAgent loads the image of an agent version into a runtime's node. It returns the image reference with the digest,
-// as IMAGE@DIGEST.
+// BringAgent loads the image of an agent version into a runtime's node. It returns the reference as IMAGE@DIGEST.
 func (g *Ground) BringAgent(ctx context.Context, r *fleet.Runtime, version string) (string, error) {
 	c, image := g.clusters[r.Cluster()], agentImage+":"+version
 	if err := c.load(ctx, image); err != nil {
@@ -144,7 +142,7 @@ func (g *Ground) BringAgent(ctx context.Context, r *fleet.Runtime, version strin
 	if err != nil {
 		return "", err
 	}
-	const digestColumn = 2 // ctr prints the columns REF TYPE DIGEST SIZE ...
+	const digestColumn = 2 // columns of ctr: REF TYPE DIGEST SIZE ...
 	_, row, _ := strings.Cut(list, "\n")
 	columns := strings.Fields(row)
 	if len(columns) <= digestColumn {

@@ -29,8 +29,7 @@ const (
 	agentNamespace     = v1beta2.RuntimeNamespace
 )
 
-// Publisher installs the publisher's chart, as an operator would. It creates Secrets with the keys and the registry's
-// credentials.
+// Publisher installs the publisher's chart and creates its Secrets.
 func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error) {
 	ctx := context.Background()
 	if err := g.bringSecrets(ctx, f); err != nil {
@@ -41,7 +40,7 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 		"keys":     map[string]any{"secretName": "publisher-keys"},
 		"registry": map[string]any{"configSecretName": "publisher-registry", "caConfigMapName": "registry-ca"},
 		"image":    map[string]any{"repository": publisherImage, "tag": tag},
-		// The chart derives egress ports from the location, which does not contain the token service's port.
+		// The chart cannot derive the token service's port from the location.
 		"networkPolicy": map[string]any{"egressPorts": ports},
 		"webhook":       map[string]any{"enabled": true},
 		"tokenService": map[string]any{
@@ -53,7 +52,7 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 	return g.install(ctx, g.clusters[fleet.ControlPlane], publisherRelease, publisherNamespace, values)
 }
 
-// Agent installs the agent's chart. Secret skr-agent-bootstrap contains the location and the registry's credentials.
+// Agent installs the agent's chart and creates its bootstrap Secret.
 func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) {
 	ctx, c := context.Background(), g.clusters[r.Cluster()]
 	values := map[string]any{"rbac": map[string]any{"clusterAdmin": true}}
@@ -72,7 +71,7 @@ func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) 
 	values["image"] = map[string]any{"repository": agentImage, "tag": tag}
 	values["networkPolicy"] = map[string]any{"egressPorts": ports}
 	values["metrics"] = map[string]any{"enabled": true}
-	// The default values would delay the rollback of a bad agent beyond the time limit of the scenarios.
+	// The default values would delay the rollback of a bad agent beyond the scenarios' time limit.
 	values["minReadySeconds"], values["progressDeadlineSeconds"] = 5, 30
 	return g.install(ctx, c, agentRelease, agentNamespace, values)
 }
@@ -148,7 +147,7 @@ func (g *Ground) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
 	return errors.Join(problems...)
 }
 
-// keySecret returns a Secret for the publisher's namespace with files of the fleet's key folder.
+// keySecret returns a Secret with files of the fleet's key folder.
 func keySecret(f *fleet.Fleet, name string, files ...string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: name}, Data: map[string][]byte{},

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// link is the connection from a runtime's node and pods to the registry. Its methods run iptables and tc in the node.
+// link is the connection from a runtime's node to the registry. Its methods run iptables and tc in the node.
 type link struct{ cluster *cluster }
 
-// chain is the name of an iptables chain that contains only this package's rules, separate from kube-proxy's chains.
+// chain is an iptables chain that contains only this package's rules.
 const chain = "KYMA-PULL-LINK"
 
 // Cut drops every packet to the registry.
@@ -18,9 +18,8 @@ func (l *link) Cut(ctx context.Context) error {
 	return l.rule(ctx, "-j", "DROP")
 }
 
-// Impair drops a fifth of the packets to the registry and delays all traffic that leaves the node. It drops the packets
-// with an iptables rule, whose counter covers only packets to the registry, unlike the counter of a tc queueing
-// discipline.
+// Impair drops a fifth of the packets to the registry and delays all traffic that leaves the node. It returns a
+// description of the delay.
 func (l *link) Impair(ctx context.Context) (string, error) {
 	if err := l.Heal(ctx); err != nil {
 		return "", err
@@ -32,7 +31,7 @@ func (l *link) Impair(ctx context.Context) (string, error) {
 	return "iptables statistic 20%, " + slowed, err
 }
 
-// slow delays packets with netem. If the kernel has no netem, slow limits the rate to 1 Mbit/s.
+// slow delays packets with netem. Without netem in the kernel, it limits the rate to 1 Mbit/s.
 func (l *link) slow(ctx context.Context) (string, error) {
 	_, err := l.cluster.inNode(ctx, "tc", "qdisc", "replace", "dev", "eth0", "root", "netem", "delay", "100ms", "20ms")
 	if err == nil {
@@ -46,7 +45,7 @@ func (l *link) slow(ctx context.Context) (string, error) {
 	return "tc tbf 1mbit, because this kernel has no netem", err
 }
 
-// rule sets the only iptables rule for packets to the registry, for example `-j DROP`.
+// rule sets the only iptables rule for packets to the registry, such as `-j DROP`.
 func (l *link) rule(ctx context.Context, rule ...string) error {
 	registry, err := address(ctx, registryContainer)
 	if err != nil {
@@ -105,7 +104,7 @@ func (l *link) iptables(ctx context.Context, args ...string) error {
 	return err
 }
 
-// Dropped returns the number of dropped packets from the kernel's counters.
+// Dropped returns the number of dropped packets.
 func (l *link) Dropped(ctx context.Context) (int, error) {
 	shown, err := l.cluster.inNode(ctx, "iptables", "--wait", "-nvxL", chain)
 	if err != nil {

@@ -15,13 +15,12 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/defaults"
 )
 
-// EnvNodeImage is the environment variable with a node image that replaces kind's own.
+// EnvNodeImage is the environment variable with a node image that replaces kind's.
 const EnvNodeImage = "KIND_NODE_IMAGE"
 
 // ownNodeImage is the prefix of images that hack/offline/kind-node builds.
 const ownNodeImage = "kyma-pull/kind-node:"
 
-// pullTimeout is the time limit for pulling kind's own node image of half a gigabyte.
 const pullTimeout = 10 * time.Minute
 
 // ErrNoDocker means that this machine has no running Docker.
@@ -31,14 +30,13 @@ var ErrNoDocker = errors.New(
 // machine describes the machine that runs the clusters.
 type machine struct {
 	nodeImage string
-	// withholds is true if even privileged containers lack CAP_SYS_RESOURCE.
+	// withholds means that even privileged containers lack CAP_SYS_RESOURCE.
 	withholds bool
-	// oldCgroups is true for cgroups version 1, which kubelet accepts only with a setting.
+	// oldCgroups means cgroups version 1, which the kubelet accepts only with a setting.
 	oldCgroups bool
 }
 
-// inspect returns the properties of this machine. It leaves nodeImage empty, because building the node image can take
-// minutes.
+// inspect returns the properties of this machine, except nodeImage.
 func inspect(ctx context.Context) (machine, error) {
 	m := machine{}
 	if _, err := exec.LookPath("docker"); err != nil {
@@ -49,16 +47,15 @@ func inspect(ctx context.Context) (machine, error) {
 		return m, fmt.Errorf("%w (%w)", ErrNoDocker, err)
 	}
 	m.oldCgroups = version == "1"
-	// The file describes this machine only. If Docker runs on another machine, that machine usually has all
-	// capabilities.
+	// The file describes this machine. If Docker runs on another machine, that machine usually has all capabilities.
 	if status, err := os.ReadFile("/proc/self/status"); err == nil {
 		m.withholds = withholds(string(status))
 	}
 	return m, nil
 }
 
-// withholds reports whether a process status lacks CAP_SYS_RESOURCE in its bounding set. Without this capability, the
-// kubelet cannot protect processes from the out-of-memory killer.
+// withholds reports whether a process lacks CAP_SYS_RESOURCE in its bounding set. Without it, the kubelet cannot
+// protect processes from the out-of-memory killer.
 //
 // Source: proc_pid_status(5), CapBnd; linux/capability.h.
 func withholds(status string) bool {
@@ -72,8 +69,8 @@ func withholds(status string) bool {
 	return err == nil && mask&(1<<sysResource) == 0
 }
 
-// NodeImage returns the node image that EnvNodeImage names, or else kind's own image. If kind's image cannot be pulled,
-// it returns an image that hack/offline/kind-node builds.
+// NodeImage returns the node image in $KIND_NODE_IMAGE, or else kind's own image. If that cannot be pulled, it
+// returns an image that hack/offline/kind-node builds.
 func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string, error) {
 	if name := os.Getenv(EnvNodeImage); name != "" {
 		return name, nil
@@ -100,8 +97,7 @@ func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string
 	return strings.TrimSpace(string(output)), nil
 }
 
-// config returns the kind configuration of a cluster with one node. It changes kind's defaults only for machines and
-// node images that need it.
+// config returns the kind configuration of a cluster with one node.
 func (m machine) config() string {
 	text := "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n"
 	if strings.HasPrefix(m.nodeImage, ownNodeImage) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Memory is the memory of one container in bytes. WorkingSet excludes reclaimable file pages, as the kubelet's metric
-// does. Peak is the maximum usage including these pages. Limit is the memory limit.
+// does. Peak is the maximum usage including these pages.
 type Memory struct{ WorkingSet, Peak, Limit int64 }
 
 // Memory reads the memory usage of each running container of a program from its cgroup.
@@ -38,10 +38,11 @@ func (g *Ground) Memory(ctx context.Context, program fleet.Program) ([]Memory, e
 	return all, nil
 }
 
-// memoryScript prints the memory usage, peak usage, limit and inactive file pages of a container. It reads cgroup v1 if
-// it exists, otherwise cgroup v2.
+// memoryScript prints the memory usage, peak usage, limit and inactive file pages of a container, from cgroup v1 or
+// v2.
 //
-// Source: Linux, Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst; kubelet's working set is cAdvisor's.
+// Source: Linux, Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst; kubelet's working set is
+// cAdvisor's.
 const memoryScript = `set -e
 pid=$(crictl inspect --output go-template --template '{{.info.pid}}' "$1")
 path=$(sed -n 's/^[0-9]*:memory://p' /proc/$pid/cgroup)

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Meter measures how much the used memory of this machine grows after NewMeter.
+// Meter measures the growth of this machine's used memory.
 type Meter struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
-	peak int64 // bytes; only sample writes it, until done.Wait returns
+	peak int64 // bytes; only sample writes it until done.Wait returns
 	err  error
 }
 
@@ -44,7 +44,7 @@ func (m *Meter) sample(ctx context.Context) {
 	}
 }
 
-// Peak ends the measurement and returns the maximum in bytes. It includes all other programs on the machine.
+// Peak ends the measurement and returns the maximum growth in bytes. It includes all programs on the machine.
 func (m *Meter) Peak() (int64, error) {
 	m.stop()
 	m.done.Wait()

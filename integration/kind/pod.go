@@ -17,7 +17,7 @@ type pod struct {
 	namespace, deployment string
 }
 
-// limit is the time limit for Kubernetes to start or stop a pod. It is sufficient for a slow machine.
+// limit is the time limit for Kubernetes to start or stop a pod.
 const limit = 2 * time.Minute
 
 // Stop scales the program to zero and waits until its pods are gone.
@@ -33,8 +33,8 @@ func (p *pod) Stop() error {
 	return err
 }
 
-// Kill kills the program's process in every pod, and waits until its container has ended. kubelet then starts another
-// container. A forced deletion of the pods is not enough, because kubelet still gives them two seconds to end.
+// Kill kills the program's process in every pod and waits until its container has ended. The kubelet then starts
+// another container.
 func (p *pod) Kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -58,8 +58,7 @@ func (p *pod) Kill() error {
 		})
 }
 
-// running returns the IDs of the program's running containers from the node's containerd. The charts give each
-// container the name of its Deployment.
+// running returns the IDs of the program's running containers.
 func (p *pod) running(ctx context.Context) ([]string, error) {
 	list, err := p.cluster.inNode(ctx, "crictl", "ps", "--quiet",
 		"--label", "io.kubernetes.pod.namespace="+p.namespace, "--label", "io.kubernetes.container.name="+p.deployment)
@@ -72,7 +71,7 @@ func (p *pod) kill(ctx context.Context, container string) error {
 	if err != nil {
 		return err
 	}
-	// Check the PID, because kill(1) would kill a whole process group for 0 or a negative number.
+	// For 0 or a negative number, kill(1) would kill a process group.
 	if pid, err := strconv.Atoi(output); err != nil || pid <= 1 {
 		return fmt.Errorf("container %s of %s has invalid process ID %q", container, p.deployment, output)
 	}

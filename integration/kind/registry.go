@@ -14,18 +14,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// The address of the registry in its network. The token service uses the same host name, because clients send the
+// The address of the registry in its network. The token service has the same host, because clients send the
 // registry's password only to that host.
 const (
 	registryName = "registry.kyma-pull.test"
 	registryPort = "5000"
 	tokenPort    = "5443"
-	// Pattern of the repositories that every runtime can read.
+	// moduleRepositories matches the repositories that every runtime can read.
 	moduleRepositories = "modules/**"
 )
 
-// Names of the registry's containers and volume. ownerContainer runs a second registry with the same data, without TLS
-// and passwords. Only this machine can reach it.
+// Names of the registry's containers and volume. ownerContainer runs a second registry with the same data, without
+// TLS and passwords, which only this machine can reach.
 const (
 	registryContainer = prefix + "registry"
 	tokenContainer    = prefix + "token-service"
@@ -36,7 +36,7 @@ const (
 // registryServer is the registry with its token service.
 type registryServer struct {
 	network string
-	dir     string // configuration, certificate and key
+	dir     string // with the configuration, certificate and key
 	keys    string // path of the fleet's key folder
 }
 
@@ -71,7 +71,7 @@ auth:
 			return err
 		}
 	}
-	// Run as root, which can access both the volume (owned by root) and the mounted files (owned by another user).
+	// root can access both the volume and the mounted files
 	common := []string{
 		"run", "--detach", "--user", "0:0", "--volume", s.dir + ":/etc/registry:ro", "--volume",
 		registryVolume + ":/data", "--volume", s.keys + ":/keys:ro",
@@ -94,7 +94,7 @@ auth:
 	return nil
 }
 
-// owner waits until the registry in ownerContainer responds, and returns its address on this machine and a client.
+// owner waits until the registry without TLS responds, and returns its address on this machine and a client.
 func (s *registryServer) owner(ctx context.Context) (string, *store.Registries, error) {
 	published, err := docker(ctx, "port", ownerContainer, "5000/tcp")
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *registryServer) owner(ctx context.Context) (string, *store.Registries, 
 	return address, registries, err
 }
 
-// cut disconnects the registry and the token service from the network. heal connects them again.
+// cut disconnects the registry and the token service from the network.
 func (s *registryServer) cut(ctx context.Context) error {
 	_, err := docker(ctx, "network", "disconnect", s.network, registryContainer)
 	return err

@@ -11,7 +11,7 @@ import (
 	"oras.land/oras-go/v2/content/oci"
 )
 
-// release is the output folder of `make release`. A run with a release installs its charts and images.
+// release is the output folder of `make release`, whose charts and images a run installs.
 type release string
 
 const layoutPrefix = "oci_"
@@ -43,11 +43,10 @@ func (r release) chart(name string) (string, error) {
 	return path, err
 }
 
-// releaseImages is the prefix of the image references in the charts of a release.
+// releaseImages is the prefix of image references in the charts of a release.
 const releaseImages = "ghcr.io/kyma-pull/"
 
-// loadRelease imports the images of a release into the node and tags them with the references that the release's charts
-// use. It does not unpack the layout's content, because the layout also contains charts and SBOMs.
+// loadRelease imports the images of a release into the node, with the references in the release's charts.
 func (c *cluster) loadRelease(ctx context.Context, r release) error {
 	path, version, err := r.layout()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// claim locks a file in the user's cache folder, because all runs use the same names for clusters and images. It fails
-// if another run of the user is active.
+// claim locks a file in the user's cache folder. It fails if another run is active, because all runs use the same
+// names.
 func claim() (*flock.Flock, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -33,14 +33,14 @@ func claim() (*flock.Flock, error) {
 	return lock, err
 }
 
-// made describes one type of Docker object that this package creates: how to list, name and remove it.
+// made describes how to list, name and remove one type of Docker object.
 type made struct {
 	list   []string
 	ours   func(name string) bool
 	remove []string
 }
 
-// Containers come first, because Docker does not remove volumes, networks and images that a container uses.
+// Containers come first, because Docker does not remove objects that a container uses.
 var everything = []made{
 	{
 		[]string{"container", "ls", "--all", "--format", "{{.Names}}"}, hasPrefix, []string{
@@ -55,7 +55,7 @@ var everything = []made{
 func hasPrefix(name string) bool { return strings.HasPrefix(name, prefix) }
 func isImage(name string) bool   { return slices.Contains(madeImages(), name) }
 
-// sweep removes every container, volume, network and image of this package, also after a run that was killed.
+// sweep removes all Docker objects of this package.
 func sweep(ctx context.Context) error {
 	var problems []error
 	for _, m := range everything {
@@ -77,8 +77,7 @@ func (m made) sweep(ctx context.Context) error {
 	return err
 }
 
-// undisturbed runs a Docker command in its own process group. Ctrl-C in a terminal signals only the foreground group,
-// so it does not interrupt the removal.
+// undisturbed runs a Docker command in its own process group, so Ctrl-C in a terminal does not interrupt it.
 func undisturbed(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

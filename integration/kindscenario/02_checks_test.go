@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// The check reads the phase and the image of pods, which only kind clusters have.
+// Only kind clusters have pods with a phase and an image.
 func TestPodCheckPassesInARollout(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin

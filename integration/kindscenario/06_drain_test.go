@@ -65,7 +65,7 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
-	// No disruption budget protects the only agent, so it does not block a drain.
+	// A disruption budget for the only agent would block a drain.
 	drained := drain(t, r.Cluster(), "app.kubernetes.io/name=skr-agent")
 	if err := <-drained; err != nil {
 		t.Fatalf("drain: %v", err)
@@ -81,7 +81,7 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 		must(t, r.API.List(ctx, &pods, client.InNamespace(v1beta2.RuntimeNamespace),
 			client.MatchingLabels{name: value}))
 		for _, p := range pods.Items {
-			// Retry like kubectl drain, which waits while the disruption budget refuses the eviction.
+			// kubectl drain also retries while the disruption budget refuses the eviction.
 			must(t, fleet.Until(ctx, time.Minute, "pod "+p.Name+" can be evicted", func() (bool, string) {
 				err := evict(ctx, r.API, p.Namespace, p.Name)
 				return client.IgnoreNotFound(err) == nil, fmt.Sprint(err)
@@ -98,8 +98,8 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	untilRunning(t, r, promotedImage())
 }
 
-// drain evicts pods with a label from a cluster's only node. The channel receives the result. At the end of the test,
-// the node is uncordoned.
+// drain evicts pods with a label from a cluster's only node. The channel receives the result. The node is uncordoned
+// at the end of the test.
 func drain(t *testing.T, cluster, label string) <-chan error {
 	t.Helper()
 	node := nodeOf(t, cluster)

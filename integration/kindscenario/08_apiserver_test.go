@@ -13,8 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// The node, kubelet and all pods keep running. kubelet restarts an agent that ended after losing its Lease, although
-// there is no API server.
+// All pods keep running without the API server. The kubelet restarts an agent that ended after losing its Lease.
 func TestAgentSurvivesLossOfItsAPIServer(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestRestartedRuntimeKeepsItsModules and the chaos test
 	scene(t)

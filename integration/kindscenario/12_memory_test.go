@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// bulk returns a module with 1,000 objects and 1 MiB of YAML, more than any known module has.
+// bulk returns a module with 1,000 objects and 1 MiB of YAML, which is larger than any known module.
 func bulk() sample.Version {
 	const objects = 1000
 	var manifest strings.Builder

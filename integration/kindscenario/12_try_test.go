@@ -32,8 +32,7 @@ func TestTryOfSampleModulePassesWithPods(t *testing.T) {
 		}))
 		must(t, r.UntilGone(ctx, samplemodule.Module))
 	}
-	// Remove the earlier release, because installing the older version would otherwise be a downgrade that a rollout
-	// holds.
+	// With the earlier release, the older version would be a downgrade, which a rollout holds.
 	must(t, stage.fleet.Control.Delete(ctx, sample.Release(samplemodule.Module, samplemodule.Good().Component())))
 	verdicts, err := try.Run(ctx, try.Options{
 		Fleet: stage.fleet, Runtimes: [2]*fleet.Runtime{stage.berlin, stage.tokyo}, Progress: os.Stderr,

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// The other scenarios prove that the charts' NetworkPolicies allow the traffic that the programs need.
+// The other scenarios prove that the NetworkPolicies allow the necessary traffic.
 func TestChartNetworkPoliciesBlockUnneededTraffic(t *testing.T) {
 	scene(t)
 	for _, p := range []policed{
@@ -34,8 +34,8 @@ type policed struct {
 	namespace, name string
 }
 
-// isCutOff checks that the policy blocks unneeded traffic. It gives a test pod the program's labels and removes them
-// again, and compares which connections succeed with and without the labels.
+// isCutOff checks that the policy blocks unneeded traffic. It compares the connections of a test pod with and without
+// the program's labels.
 func (p policed) isCutOff(t *testing.T) {
 	labels := p.labels(t)
 	const metrics, probes, registry, unknown = 8080, 8081, 5000, 5001
@@ -56,7 +56,7 @@ func (p policed) isCutOff(t *testing.T) {
 	untilAll("after the labels are removed from the test pod", answers)
 }
 
-// labels returns the pod labels that the policy selects. The program's own pod must have these labels.
+// labels returns the pod labels that the policy selects. The program's own pod must have them.
 func (p policed) labels(t *testing.T) map[string]string {
 	t.Helper()
 	var policy networkingv1.NetworkPolicy
@@ -70,7 +70,7 @@ func (p policed) labels(t *testing.T) map[string]string {
 	return labels
 }
 
-// run starts a pod that listens on ports, and returns its address.
+// run starts a pod that listens on ports and returns its address.
 func (p policed) run(t *testing.T, namespace, name string, ports ...corev1.ContainerPort) (*corev1.Pod, string) {
 	t.Helper()
 	args := []string{"listen"}

@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// The other scenarios prove that the charts' rights suffice. The agent in berlin has all rights (rbac.clusterAdmin),
-// and the agent in tokyo has only the rights that its own work needs.
+// The other scenarios prove that the charts' permissions suffice. The agent in berlin has all permissions, and the
+// agent in tokyo only its own.
 func TestChartsGrantOnlyNeededRights(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
@@ -62,8 +62,7 @@ func TestChartsGrantOnlyNeededRights(t *testing.T) {
 	}
 }
 
-// An admission policy of the chart must prevent changes of the agent's objects by a user with all rights in
-// kyma-system.
+// An admission policy must protect the agent's objects from a user with all permissions in kyma-system.
 func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
@@ -122,7 +121,7 @@ func clusterAdmin(name string, subject rbacv1.Subject) *rbacv1.ClusterRoleBindin
 	}
 }
 
-// employModules creates the ServiceAccount for modules in a runtime, with the rights that module beacon needs.
+// employModules creates the ServiceAccount for modules in a runtime, with the permissions of module beacon.
 func employModules(ctx context.Context, r *fleet.Runtime) error {
 	all := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{rbacv1.VerbAll}}
@@ -143,13 +142,13 @@ func employModules(ctx context.Context, r *fleet.Runtime) error {
 	return errors.Join(r.API.Create(ctx, account), r.API.Create(ctx, role), r.API.Create(ctx, binding))
 }
 
-// impersonate returns a client with the rights of a ServiceAccount.
+// impersonate returns a client with the permissions of a ServiceAccount.
 func impersonate(t *testing.T, cluster, namespace, account string) client.Client {
 	t.Helper()
 	kubeconfig := stage.kind.Kubeconfigs()[cluster]
 	admin, err := fleet.Connect(kubeconfig, "")
 	must(t, err)
-	// The API server denies all requests of a missing account, so check that the account exists.
+	// The API server also denies all requests of a missing account.
 	must(t, admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: account}, &corev1.ServiceAccount{}))
 	api, err := fleet.Connect(kubeconfig, "system:serviceaccount:"+namespace+":"+account)
 	must(t, err)

@@ -38,8 +38,8 @@ func TestRuntimeOnSeparateNetworkUsesImportedFiles(t *testing.T) {
 	untilRunning(t, ship, promotedImage())
 	untilReconciled(t, ship)
 	drift(t, ship)
-	// The first report requests a certificate. The control plane then publishes a bundle with the certificate and waits
-	// for a report about that bundle.
+	// The first report requests a certificate. The control plane then publishes a bundle with the certificate and
+	// waits for a report about that bundle.
 	until(t, "the control plane shows the module from the imported reports", func() (bool, string) {
 		if err := errors.Join(stage.kind.Report(ctx, stage.fleet, ship.ID), carry()); err != nil {
 			return false, err.Error()

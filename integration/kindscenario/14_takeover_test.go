@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// TestLifecycleManagerPodsAreTakenOverThenUpgraded installs module beacon like lifecycle-manager, and takes the module
-// over. Its pods keep running, and the pods of the next version start without the removed PriorityClass.
+// The test installs module beacon as lifecycle-manager does, and takes it over. Its pods keep running, and the pods
+// of the next version start without the removed PriorityClass.
 func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
@@ -37,8 +37,7 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	pod := onlyPod(t)
 	ask(t, "start", "berlin")
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		// Add the module to the Kyma, as lifecycle-manager would have done. The channel's version must not be installed
-		// before the agent has adopted this version.
+		// The channel's version must not be installed before the agent has adopted this version.
 		spec.Modules = append(spec.Modules, v1beta2.Module{
 			Name: samplemodule.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
 		})
@@ -77,8 +76,7 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	untilPromoted(t, r)
 }
 
-// installAsLifecycleManager installs a module in berlin and creates its Manifest in the control plane, like
-// lifecycle-manager.
+// installAsLifecycleManager installs a module in berlin and creates its Manifest in the control plane.
 func installAsLifecycleManager(t *testing.T, m landscape.Module) {
 	t.Helper()
 	ctx, r := t.Context(), stage.berlin
@@ -113,7 +111,7 @@ func installAsLifecycleManager(t *testing.T, m landscape.Module) {
 	}
 }
 
-// onlyPod returns the UID of the only pod of the module's operator, or an empty string if the number of pods is not 1.
+// onlyPod returns the UID of the operator's only pod, or "" for another number of pods.
 func onlyPod(t *testing.T) types.UID {
 	t.Helper()
 	var pods corev1.PodList

@@ -47,7 +47,7 @@ func TestControlPlaneClusterCanBeARuntime(t *testing.T) {
 }
 
 // The publisher writes the conversion webhook into CRDs. The agent's admission policy in the same cluster protects
-// these CRDs from everyone except operators and the publisher.
+// these CRDs from all other users.
 func checkPublisherCanWriteCRDs(t *testing.T) {
 	t.Helper()
 	publisher := impersonate(t, fleet.ControlPlane, sample.Namespace, "kcp-publisher")

@@ -1,7 +1,6 @@
 // Package kindscenario contains the scenarios that need pods, nodes or networks. `make test-kind` runs them on kind
 // clusters. Each file is one scenario. They run in the order of their names on one fleet with a control plane and
-// runtimes berlin and tokyo. After each scenario, both runtimes are ready. integration/scenario tests all behavior that
-// needs only an API server.
+// runtimes berlin and tokyo.
 package kindscenario
 
 import (
@@ -37,21 +36,21 @@ var (
 		"output folder of make release, whose charts and images are installed instead of those of the checkout")
 )
 
-// airGappedRuntime is the air-gapped runtime. Only the air-gap scenario starts it.
+// airGappedRuntime is the air-gapped runtime, which only one scenario starts.
 const airGappedRuntime = "ship"
 
 // moduleAccount is the ServiceAccount for modules in tokyo.
 const moduleAccount = "modules"
 
-// stage is the fleet of all scenarios. TestMain starts it before them and removes it afterwards.
+// stage is the fleet of all scenarios.
 var stage struct {
 	fleet         *fleet.Fleet
 	berlin, tokyo *fleet.Runtime
 	kind          *kind.Ground
 	promoted      string                        // version of module beacon in channel regular
 	patch         int                           // patch number of the last promoted version 1.1.PATCH
-	undo          []func(context.Context) error // cleanup steps of the running scenario, registered with undo
-	dir, failures string                        // folders for the files of the run and for diagnostics of failures
+	undo          []func(context.Context) error // cleanup steps of the running scenario
+	dir, failures string                        // folders for the files of the run and for diagnostics
 }
 
 func TestMain(m *testing.M) {
@@ -64,7 +63,7 @@ func TestMain(m *testing.M) {
 	os.Exit(play(m))
 }
 
-// play starts the stage, runs the scenarios, and removes the stage once, also after an interrupt.
+// play starts the stage, runs the scenarios, and removes the stage, also after an interrupt.
 func play(m *testing.M) int {
 	started, meter := time.Now(), kind.NewMeter()
 	if err := claim(); err != nil {
@@ -81,7 +80,7 @@ func play(m *testing.M) int {
 	case <-ctx.Done():
 	}
 	var err error
-	// A signal also reaches the programs of the scenarios, so a scenario can fail before the interrupt arrives here.
+	// Programs of the scenarios also receive the signal, so a scenario can fail before the interrupt is handled here.
 	if ctx.Err() != nil {
 		fmt.Fprintln(os.Stderr, "kindscenario: interrupted")
 		code, err = 130, abandon()
@@ -100,7 +99,7 @@ func play(m *testing.M) int {
 	return code
 }
 
-// claim prepares the stage and starts no cluster.
+// claim prepares the stage without clusters.
 func claim() error {
 	checkout, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -125,7 +124,6 @@ func claim() error {
 	return nil
 }
 
-// story starts the stage and runs the scenarios.
 func story(ctx context.Context, m *testing.M) int {
 	if err := build(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -174,7 +172,7 @@ func takeDown() error {
 	return errors.Join(stage.fleet.Close(), os.RemoveAll(stage.dir))
 }
 
-// abandon is takeDown after an interrupt, while a scenario is still running.
+// abandon is like takeDown, but for an interrupt during a scenario.
 func abandon() error {
 	if *keep {
 		fmt.Printf("kept the kind clusters; their kubeconfigs are in %s\n", stage.dir)
@@ -183,8 +181,7 @@ func abandon() error {
 	return errors.Join(stage.kind.Close(), os.RemoveAll(stage.dir))
 }
 
-// scene starts a scenario. At its end, it first gathers diagnostics of a failure and then undoes the scenario's changes
-// of the stage.
+// scene starts a scenario. At its end, it gathers diagnostics of a failure and then runs the cleanup steps.
 func scene(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -231,7 +228,6 @@ func release(ctx context.Context, version string) error {
 		sample.Channel("regular", version))
 }
 
-// promotedImage returns the operator image of the promoted version.
 func promotedImage() string {
 	if stage.promoted == samplemodule.VersionGood {
 		return samplemodule.Image(samplemodule.VersionGood)
@@ -239,7 +235,7 @@ func promotedImage() string {
 	return samplemodule.Image(samplemodule.VersionBetter)
 }
 
-// promote offers a new version of module beacon and promotes it in channel regular.
+// promote releases a new version of module beacon and promotes it in channel regular.
 func promote(t *testing.T) (version string) {
 	t.Helper()
 	stage.patch++
@@ -249,8 +245,7 @@ func promote(t *testing.T) (version string) {
 	return version
 }
 
-// untilPromoted waits until a runtime has the promoted version of module beacon. Earlier scenarios can have promoted
-// another version.
+// untilPromoted waits until a runtime has the promoted version of module beacon.
 func untilPromoted(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	var kyma *v1beta2.Kyma
@@ -268,7 +263,7 @@ func untilPromoted(t *testing.T, r *fleet.Runtime) {
 	add(t, r)
 }
 
-// add lets the runtime's admin add module beacon, and waits until it is ready.
+// add adds module beacon as the runtime's admin, and waits until it is ready.
 func add(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
@@ -285,7 +280,7 @@ func settings(ctx context.Context, r *fleet.Runtime) (*corev1.ConfigMap, error) 
 	return config, err
 }
 
-// drift changes a setting of the module by hand and waits until the agent corrects it.
+// drift changes a setting of the module and waits until the agent corrects it.
 func drift(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	config, err := settings(t.Context(), r)

@@ -1,5 +1,5 @@
-// Command lend runs a command, such as go test, and lends clusters to the tests that it starts. At the end, it prints
-// the number of started API servers.
+// Command lend runs a command, such as go test, and lends clusters to its tests. At the end, it prints the number of
+// started API servers.
 package main
 
 import (
@@ -49,8 +49,7 @@ func run(command []string) (int, error) {
 	return code, err
 }
 
-// listen opens a socket whose name depends only on the working folder, so the environment stays the same and go test
-// can cache results. A second run in the same folder gets another socket.
+// listen opens a socket whose name depends only on the working folder, so that go test can cache results.
 func listen() (net.Listener, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -74,7 +73,7 @@ func listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// pass runs the command until its end. It forwards signals to the command, so tests can clean up.
+// pass runs the command and forwards signals to it.
 func pass(command []string, socket string) (int, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

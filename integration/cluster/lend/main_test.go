@@ -40,7 +40,7 @@ func TestSecondLenderOfAFolderGetsItsOwnSocket(t *testing.T) {
 		t.Errorf("both listen at %s", first.Addr())
 	}
 	path := first.Addr().String()
-	first.(*net.UnixListener).SetUnlinkOnClose(false) // leave the socket file behind, like a killed lender
+	first.(*net.UnixListener).SetUnlinkOnClose(false) // leave the socket file behind, as a killed lender does
 	for _, listener := range []net.Listener{first, second} {
 		if err := listener.Close(); err != nil {
 			t.Fatal(err)

@@ -1,5 +1,5 @@
-// Command badagent simulates a bad release of the agent: it becomes ready and crashes a second later. Unlike a real
-// agent, it does not count its starts, so it cannot roll itself back.
+// Command badagent simulates a bad release of the agent: it becomes ready and crashes a second later. It does not
+// count its starts, so it cannot roll itself back.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command dialer runs in pods that test NetworkPolicies. It listens on TCP ports, or dials an address and prints
-// whether the connection succeeded.
+// Command dialer runs in pods that test NetworkPolicies. It listens on TCP ports, or dials an address and prints the
+// result.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 	os.Exit(2)
 }
 
-// dial waits two seconds, so the kernel can retransmit a lost SYN packet. A NetworkPolicy causes a timeout or a reset.
+// dial waits two seconds, so the kernel can retransmit a lost packet. A NetworkPolicy causes a timeout or a reset.
 func dial(address string) string {
 	connection, err := net.DialTimeout("tcp", address, 2*time.Second)
 	if err != nil {
@@ -32,8 +32,7 @@ func dial(address string) string {
 	return "answers"
 }
 
-// listen accepts all connections to the ports and closes them immediately. It returns only on an error, for example if
-// a port is in use.
+// listen accepts and closes all connections to the ports. It returns only on an error.
 func listen(ports []string) error {
 	failed := make(chan error)
 	for _, port := range ports {
