@@ -1,5 +1,4 @@
-// Package chart renders the project's Helm charts as Helm does, for tests of the charts and for scenarios that apply
-// the rendered objects.
+// Package chart renders the project's Helm charts as Helm does, for tests.
 package chart
 
 import (
@@ -20,7 +19,6 @@ import (
 
 // Release is a chart with the options of its installation.
 type Release struct {
-	// Dir is the chart's folder.
 	Dir             string
 	Name, Namespace string
 	Values          map[string]any
@@ -30,12 +28,12 @@ type Release struct {
 type Rendered struct {
 	// Templates contains the output of each non-empty template by file name.
 	Templates map[string]string
-	// Notes are the instructions that Helm prints.
+	// Notes is the text that Helm prints after an installation.
 	Notes string
 }
 
-// Render renders the templates as `helm install` does for an empty cluster, without the CRDs in crds/. It fails if the
-// chart's schema refuses the values.
+// Render renders the templates as `helm install` does for an empty cluster, without the CRDs in crds/. It returns an
+// error if the chart's schema rejects the values.
 func (r Release) Render() (Rendered, error) {
 	loaded, err := loader.LoadDir(r.Dir)
 	if err != nil {

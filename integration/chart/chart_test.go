@@ -47,7 +47,7 @@ func release(t *testing.T, name string, values map[string]any) Release {
 	}
 }
 
-// cases returns a release for each values file in testdata, by CHART-CASE. The files are named CHART-CASE.values.yaml.
+// cases returns a release for each file CHART-CASE.values.yaml in testdata, by CHART-CASE.
 func cases(t *testing.T) map[string]Release {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "*.values.yaml"))
@@ -80,7 +80,7 @@ func objectsOf(t *testing.T, r Release) []*unstructured.Unstructured {
 	return objects
 }
 
-// pick returns the one object of a kind.
+// pick returns the only object of a kind.
 func pick(t *testing.T, objects []*unstructured.Unstructured, kind string, into any) {
 	t.Helper()
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
@@ -89,7 +89,7 @@ func pick(t *testing.T, objects []*unstructured.Unstructured, kind string, into 
 		runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[at].Object, into, true))
 }
 
-// deployments returns all Deployments, by name.
+// deployments returns all Deployments by name.
 func deployments(t *testing.T, objects []*unstructured.Unstructured) map[string]appsv1.Deployment {
 	t.Helper()
 	found := map[string]appsv1.Deployment{}
@@ -200,7 +200,7 @@ func TestFilesInFlagsAreMounted(t *testing.T) {
 	}
 }
 
-// part returns the component of the publisher to which an object belongs, according to the object's name.
+// part returns the publisher's component to which an object belongs.
 func part(name string) string {
 	for _, suffix := range []string{"-token-service", "-ui"} {
 		if strings.HasSuffix(name, suffix) {
@@ -210,7 +210,7 @@ func part(name string) string {
 	return ""
 }
 
-// A selector must match only the pods of its own Deployment, Service, budget or policy.
+// A selector must match only the pods of its own component.
 func TestSelectorsMatchOnlyOwnPods(t *testing.T) {
 	for name, r := range cases(t) {
 		objects := objectsOf(t, r)
@@ -258,7 +258,7 @@ func TestContainersAreRestricted(t *testing.T) {
 	}
 }
 
-// An agent with limited rights must not be able to extend them through its own Deployment.
+// An agent with limited permissions must not be able to extend them through its own Deployment.
 func TestSelfUpgradeWithLimitedRightsIsOptIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		values map[string]any
@@ -349,8 +349,8 @@ func TestPublisherChartUpgradesCRDs(t *testing.T) {
 	require.Empty(t, loaded.CRDObjects(), "Helm never upgrades files in crds/")
 }
 
-// The agent updates its CRDs itself. The chart contains the same CRDs, so users can create the first Kyma before the
-// agent runs.
+// The agent updates its own CRDs. The chart contains the same CRDs, so that users can create the first Kyma before
+// the agent runs.
 func TestAgentChartContainsAgentCRDs(t *testing.T) {
 	loaded, err := loader.LoadDir(cases(t)["skr-agent-default"].Dir)
 	require.NoError(t, err)

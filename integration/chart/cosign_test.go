@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestCosignVerifiesRelease builds a signed release of HEAD, pushes the release, and runs the commands of
-// docs/guides/verify-a-release.md. cosign is built from its Go module, which hack/cosign pins.
+// The test builds and pushes a signed release of HEAD, and runs the commands of docs/guides/verify-a-release.md.
+// cosign is built from its Go module.
 func TestCosignVerifiesRelease(t *testing.T) {
 	suite.Long(t)
 	checkout, err := filepath.Abs(filepath.Join("..", ".."))

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// commands returns the words of every command line in a document's shell blocks.
+// commands returns the words of every command line in a document.
 func commands(t *testing.T, document string) [][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", document))
@@ -73,8 +73,7 @@ func TestInstallationGuideCommandsAreValid(t *testing.T) {
 	require.Greater(t, seen["kcp-publisher"], 1)
 }
 
-// The guide lists the files of the key folder for the Secret. The list must contain all files that the publisher reads,
-// but not the root key.
+// The Secret in the guide must contain all files that the publisher reads, but not the root key.
 func TestKeySecretInGuideContainsPublisherFiles(t *testing.T) {
 	binaries, err := fleet.Build()
 	require.NoError(t, err)

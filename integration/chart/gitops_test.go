@@ -30,7 +30,6 @@ import (
 
 var examples = filepath.Join("..", "..", "docs", "gitops")
 
-// example returns the objects of one of the example files.
 func example(t *testing.T, name string) (objects []unstructured.Unstructured) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(examples, name))
@@ -46,7 +45,6 @@ func example(t *testing.T, name string) (objects []unstructured.Unstructured) {
 	}
 }
 
-// The page must contain the example files verbatim.
 func TestGitOpsGuideShowsTheExampleFiles(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "install-with-gitops.md"))
 	require.NoError(t, err)
@@ -190,13 +188,13 @@ func TestGitOpsExamplesInstall(t *testing.T) {
 	})
 }
 
-// dryRun creates an object as a dry run. The API server rejects unknown fields.
+// dryRun creates an object as a dry run, which rejects unknown fields.
 func (g *ground) dryRun(o *unstructured.Unstructured) error {
 	return g.api.Apply(g.Context(), client.ApplyConfigurationFromUnstructured(o), client.DryRunAll,
 		client.FieldOwner("test"), client.ForceOwnership)
 }
 
-// gitOpsModules lists Go modules of Flux and Argo CD with the paths of their CRD files.
+// gitOpsModules maps Go modules of Flux and Argo CD to the paths of their CRD files.
 var gitOpsModules = map[string][]string{
 	"github.com/controlplaneio-fluxcd/flux-operator@v0.58.0": {
 		"config/data/flux/v2.9.4/source-controller.yaml",
@@ -205,7 +203,6 @@ var gitOpsModules = map[string][]string{
 	"github.com/argoproj/argo-cd/v3@v3.5.7": {"manifests/crds/application-crd.yaml"},
 }
 
-// gitOpsDefinitions returns the paths of the CRD files of Flux and Argo CD.
 func gitOpsDefinitions(t *testing.T) (files []string) {
 	t.Helper()
 	for module, names := range gitOpsModules {

@@ -25,7 +25,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/guides"
 )
 
-// guideBlocks returns the shell blocks of a page.
 func guideBlocks(t *testing.T, page string) []guides.Block {
 	t.Helper()
 	blocks, err := guides.Read(filepath.Join("..", "..", "docs", page))
@@ -33,7 +32,7 @@ func guideBlocks(t *testing.T, page string) []guides.Block {
 	return blocks
 }
 
-// operator runs the commands of guides in a folder that contains the charts, with the programs and Helm in $PATH.
+// operator runs the commands of guides in a folder with the charts. $PATH contains the programs and Helm.
 type operator struct {
 	*ground
 	dir string
@@ -87,7 +86,7 @@ func (o *operator) steps(page, name string) {
 	}
 }
 
-// notes runs the kubectl commands in the notes that Helm prints for each chart.
+// notes runs the kubectl commands in Helm's notes of each chart.
 func (o *operator) notes() {
 	o.Helper()
 	kyma := o.held("Kyma", "kyma-system", "default", "", false)
@@ -114,7 +113,6 @@ func (o *operator) uninstall(name string) {
 	o.steps("guides/uninstall.md", name)
 }
 
-// images returns the images of both programs' Deployments.
 func (o *operator) images() (all []string) {
 	o.Helper()
 	for _, name := range []string{"kcp-publisher", "skr-agent"} {
@@ -126,8 +124,8 @@ func (o *operator) images() (all []string) {
 	return all
 }
 
-// held creates an object with a finalizer of the project, or without one if finalizer is empty. If deleted is true, it
-// also deletes the object, which then stays until the finalizer is removed.
+// held creates an object with an optional finalizer. If deleted is true, it also deletes the object, which stays
+// because of the finalizer.
 func (o *operator) held(kind, namespace, name, finalizer string, deleted bool) *unstructured.Unstructured {
 	o.Helper()
 	spec := map[string]any{"channel": "regular"}
@@ -164,9 +162,8 @@ func (o *operator) gone(objects ...client.Object) {
 	}
 }
 
-// TestGuidesOnInstallingAndUninstallingWork runs every command of both guides, and the Helm commands of the guide on
-// upgrades, in one cluster that is control plane and runtime. The publisher and the agent do not run in that cluster,
-// so finalizers stay on deleted objects.
+// The test runs every command of both guides, and the Helm commands of the guide on upgrades, in one cluster. The
+// publisher and the agent do not run there, so finalizers stay on deleted objects.
 func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestHelmInstallsUpgradesAndRemovesTheCharts
 	o, ctx := newOperator(t), t.Context()

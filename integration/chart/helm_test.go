@@ -45,8 +45,7 @@ func newGround(t *testing.T) *ground {
 	return &ground{t, api, c.Kubeconfig()}
 }
 
-// program returns the path of Helm, which `go tool` builds once. Running `go tool` for each command would take longer
-// than the command.
+// program returns the path of Helm, which is built once.
 var program = sync.OnceValues(func() (string, error) {
 	var output []byte
 	for _, args := range [][]string{{"tool", "-modfile=hack/helm/go.mod", "helm", "version"},
@@ -61,7 +60,6 @@ var program = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(output)), nil
 })
 
-// helm runs the helm command.
 func (g *ground) helm(args ...string) (string, error) {
 	g.Helper()
 	path, err := program()
@@ -89,7 +87,7 @@ func (g *ground) definition() *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// current reports whether the cluster has the chart's current Kyma CRD, which unlike older has printer columns.
+// current reports whether the cluster has the chart's current Kyma CRD.
 func (g *ground) current() bool {
 	return len(g.definition().Spec.Versions[1].AdditionalPrinterColumns) > 0
 }
@@ -124,7 +122,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 		return append(append([]string{verb, "kcp-publisher", dir}, values...), more...)
 	}
 
-	// An operator applied the CRDs by hand before installing the chart.
+	// An operator applied the CRDs before installing the chart.
 	data, err := charts.PublisherCRDs.ReadFile("kcp-publisher/files/crds/operator.kyma-project.io_kymas.yaml")
 	require.NoError(t, err)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -136,7 +134,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 	g.must(publisher("install", older(t), "--take-ownership")...)
 	require.False(t, g.current())
 
-	// The publisher sets the conversion webhook in the CRD, and an upgrade of the chart must not change it.
+	// The publisher sets the conversion webhook in the CRD. An upgrade of the chart must keep it.
 	conversion := `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://127.0.0.1:1/convert"},"conversionReviewVersions":["v1"]}}}}`
 	require.NoError(t, g.api.Patch(ctx, g.definition(), client.RawPatch(types.MergePatchType, []byte(conversion))))
 	uid := g.definition().UID
@@ -149,7 +147,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 	g.must(publisher("upgrade", "charts/kcp-publisher", "--set", "webhook.enabled=true")...)
 	require.True(t, g.current(), "the CRD was not upgraded again")
 
-	// Make the control plane's own cluster a runtime.
+	// The control plane's cluster is also a runtime.
 	g.must("install", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--create-namespace")
 	// Modules have their own accounts in this installation.
 	require.NoError(t, g.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "platform"}}))

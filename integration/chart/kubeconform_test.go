@@ -17,8 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schemas writes JSON schemas for kubeconform, one for each kind of an API server. They are the server's OpenAPI
-// schemas, without additional fields.
+// schemas writes the API server's OpenAPI schemas for kubeconform, without additional fields.
 type schemas struct {
 	*ground
 	dir   string
@@ -39,12 +38,12 @@ func newSchemas(g *ground) *schemas {
 	return &schemas{g, g.TempDir(), paths, map[string]bool{}, map[string]map[string]any{}}
 }
 
-// location is the path of the schema of a kind for kubeconform. For the core group, it uses the version as the group.
+// location is the path of a kind's schema for kubeconform.
 func (s *schemas) location() string {
 	return filepath.Join(s.dir, "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json")
 }
 
-// write writes the schema of an object's kind, and reports whether the API server has a schema for the kind.
+// write writes the schema of an object's kind. It reports whether the API server has a schema.
 func (s *schemas) write(o *unstructured.Unstructured) bool {
 	s.Helper()
 	group, version, found := strings.Cut(o.GetAPIVersion(), "/")
@@ -117,8 +116,8 @@ func closeObjects(of any) {
 	}
 }
 
-// conform runs kubeconform on objects with the API server's own schemas. It returns the number of checked objects and
-// the errors. It omits kinds without a schema.
+// conform runs kubeconform on objects with the API server's schemas. It returns the number of checked objects and the
+// errors. Kinds without a schema are skipped.
 func (s *schemas) conform(objects map[string][]*unstructured.Unstructured) (judged int, faults []string) {
 	s.Helper()
 	files := s.TempDir()
@@ -150,7 +149,7 @@ func (s *schemas) conform(objects map[string][]*unstructured.Unstructured) (judg
 	return judged, faults
 }
 
-// conforms checks that kubeconform accepts all objects of the charts whose kinds the API server serves.
+// conforms checks the objects of the charts with kubeconform.
 func (g *ground) conforms() {
 	g.Helper()
 	s, rendered := newSchemas(g), map[string][]*unstructured.Unstructured{}

@@ -20,7 +20,6 @@ import (
 
 var root = filepath.Join("..", "..")
 
-// dashboard contains the fields of a dashboard that the tests read.
 type dashboard struct {
 	UID, Title string
 	Templating struct{ List []struct{ Name, Type string } }
@@ -88,11 +87,10 @@ func rules(t *testing.T) map[string][]alerts.Alert {
 	return found
 }
 
-// metricNames finds the metrics of the project, and of the libraries that it links.
+// metricNames matches metrics of the project and of its libraries.
 var metricNames = regexp.MustCompile(`\b(kyma_pull|process|go|workqueue|controller_runtime|rest_client)_[a-z0-9_]+\b`)
 
-// documented returns the names in the reference of metrics. A test of each program compares that page with the
-// program's metrics.
+// documented returns the metrics on the reference page.
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
@@ -109,7 +107,7 @@ func documented(t *testing.T) map[string]bool {
 	return names
 }
 
-// labelsOf returns the labels of each project metric from the reference page.
+// labelsOf returns the labels of each metric on the reference page.
 func labelsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
@@ -134,8 +132,7 @@ var (
 	legends   = regexp.MustCompile(`\{\{\s*([a-zA-Z_]+)\s*\}\}`)
 )
 
-// unknownLabels returns the labels in a query or its legend that none of the query's metrics has. All metrics have the
-// labels that a scrape adds.
+// unknownLabels returns the labels in a query or its legend that its metrics do not have.
 func unknownLabels(expr, legend string, labels map[string][]string) []string {
 	known := []string{"pod", "namespace", "job", "instance", "container", "cluster", "le"}
 	var strange, named []string
@@ -255,8 +252,7 @@ const (
 	ofAgent     = "kyma_pull_agent_"
 )
 
-// with returns the healthy series with changes. others contains the names and new values of the changed series in
-// alternation.
+// with returns healthy series with changes. others alternates between names and new values.
 func with(healthy map[string]string, others ...string) map[string]string {
 	series := maps.Clone(healthy)
 	for i := 0; i < len(others); i += 2 {

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// nameContexts writes a kubeconfig with several contexts for the cluster. The first context is the current context.
+// nameContexts writes a kubeconfig with several contexts for the cluster. The first one is the current context.
 func (g *ground) nameContexts(path string, names ...string) {
 	g.Helper()
 	config, err := clientcmd.LoadFromFile(g.kubeconfig)
@@ -31,7 +31,7 @@ func (g *ground) nameContexts(path string, names ...string) {
 	require.NoError(g, clientcmd.WriteToFile(*config, path))
 }
 
-// define creates a CRD of another project, such as the Prometheus operator, with a schema that accepts every object.
+// define creates a CRD of another project with a schema that accepts every object.
 func (g *ground) define(group, kind, plural string) {
 	g.Helper()
 	require.NoError(g, g.api.Create(g.Context(), &apiextensionsv1.CustomResourceDefinition{
@@ -61,8 +61,8 @@ func (g *ground) define(group, kind, plural string) {
 	}))
 }
 
-// otherPages runs the commands of further pages on a cluster with the charts. It runs the blocks of each page in order,
-// and replaces the names of the pages with the names in the cluster.
+// otherPages runs the commands of further pages on a cluster with the charts. It replaces names on the pages with
+// names in the cluster.
 func (o *operator) otherPages() {
 	o.Helper()
 	ctx := o.Context()
@@ -90,7 +90,7 @@ func (o *operator) otherPages() {
 		"kyma-pull.dev/module/",
 		"--components registry.example/modules",
 		"--components ctf:modules",
-		// The cluster has no pods, so the test only checks the Service.
+		// Without pods, the test checks only the Service.
 		"port-forward service/kcp-publisher-ui 8085:80",
 		"get service/kcp-publisher-ui",
 	)

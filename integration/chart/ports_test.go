@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRolesAndPortsPageListsThePortsOfTheCharts compares the table of ports with the container ports of both charts
-// with all features.
 func TestRolesAndPortsPageListsThePortsOfTheCharts(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "security", "roles-and-ports.md"))
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// released builds a release of HEAD for this machine, and returns its folder.
+// released builds a release of HEAD for this machine and returns its folder.
 func released(t *testing.T, version string) string {
 	t.Helper()
 	clone, dir := filepath.Join(t.TempDir(), "clone"), filepath.Join(t.TempDir(), "dist")
@@ -48,7 +48,7 @@ func released(t *testing.T, version string) string {
 	return dir
 }
 
-// unpack extracts a program from an archive of a release to a folder.
+// unpack extracts a program from an archive of a release.
 func unpack(t *testing.T, archive, program, to string) {
 	t.Helper()
 	file, err := os.Open(archive)
@@ -69,8 +69,7 @@ func unpack(t *testing.T, archive, program, to string) {
 	}
 }
 
-// TestReleaseInstallsWithoutCheckout uses only the programs, charts and manifests of a release, and no files of the
-// checkout.
+// The test uses only files of a release, and no files of the checkout.
 func TestReleaseInstallsWithoutCheckout(t *testing.T) {
 	suite.Long(t)
 	const version = "0.1.0"

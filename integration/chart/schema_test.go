@@ -37,11 +37,10 @@ func TestSchemaMatchesTheValues(t *testing.T) {
 	}
 }
 
-// ownDefinitions lists the schema definitions of the chart's own values. Other definitions describe Kubernetes types,
-// and values.yaml shows only a part of their fields.
+// ownDefinitions lists the schema definitions of the chart's own values. Others describe Kubernetes types.
 var ownDefinitions = []string{"events"}
 
-// compare compares the keys of values and schema, and descends into the chart's own properties only.
+// compare compares the keys of values and schema, including nested values of the chart.
 func compare(t *testing.T, path string, values, schema, definitions map[string]any) {
 	t.Helper()
 	if reference, ok := schema["$ref"].(string); ok {
@@ -72,7 +71,7 @@ func compare(t *testing.T, path string, values, schema, definitions map[string]a
 	}
 }
 
-// Artifact Hub shows these annotations. Lists are YAML in a string.
+// Artifact Hub shows these annotations.
 func TestChartsHaveArtifactHubAnnotations(t *testing.T) {
 	for name := range namespaces {
 		loaded, err := loader.LoadDir(filepath.Join("..", "..", "charts", name))
@@ -109,8 +108,8 @@ func TestChartsHaveArtifactHubAnnotations(t *testing.T) {
 	}
 }
 
-// acceptsEveryObject sends the rendered objects of the charts to the API server, which refuses unknown fields. The API
-// server does not serve some kinds of operators that the charts support.
+// acceptsEveryObject creates the objects of the charts, except for kinds that the API server does not serve. The API
+// server rejects unknown fields.
 func (g *ground) acceptsEveryObject() {
 	g.Helper()
 	judged := map[string]int{}

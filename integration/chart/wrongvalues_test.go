@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// wrong contains values that a chart must reject, and texts that the error must contain: the value and the reason.
+// wrong contains invalid values of a chart and the texts that the error must contain.
 type wrong struct {
 	values string
 	want   []string

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// workflow contains the tested fields of a workflow. actionlint, which make lint runs, checks the other fields.
+// workflow contains the tested fields of a workflow. actionlint checks the other fields.
 type workflow struct {
 	Permissions map[string]string `json:"permissions"`
 	Jobs        map[string]struct {
@@ -31,7 +31,7 @@ type workflow struct {
 
 const matrixTarget = "${{ matrix.target }}"
 
-// commands returns every command line that the workflow runs.
+// commands returns every command line of the workflow.
 func (w workflow) commands() []string {
 	var found []string
 	for _, job := range w.Jobs {
@@ -93,8 +93,7 @@ func runnable(command string, targets []string) bool {
 	return true
 }
 
-// .ci/run and the workflow for changes must run the same steps. The first two steps of .ci/run prepare the machine for
-// the other steps; the jobs of the workflow have their own preparation.
+// .ci/run and the workflow for changes must run the same steps. The first two steps of .ci/run prepare the machine.
 func TestWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
 	steps := stepsOfCI(t)
 	steps = slices.DeleteFunc(steps, func(step string) bool {
@@ -167,7 +166,7 @@ func TestReadmeBeginsWithTheDemoAndTheTests(t *testing.T) {
 	}
 }
 
-// CONTRIBUTING.md maps each folder to the test suites that a change needs. A folder without a row would need none.
+// CONTRIBUTING.md maps each folder to the test suites that a change needs.
 func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 	_, section, found := strings.Cut(readFile(t, "CONTRIBUTING.md"), "| a change in | needs |\n|---|---|\n")
 	if !found {
@@ -206,7 +205,7 @@ func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 			t.Errorf("CONTRIBUTING.md: the table of suites has no row for the folder of %s", file)
 		}
 	}
-	// The row of a folder with a long test, or of its parent, must name a make target that runs long tests.
+	// The row of a folder with long tests, or of its parent, must name a make target that runs long tests.
 	for _, file := range tracked(t, "**/*_test.go") {
 		if strings.HasPrefix(file, "hack/suite/") || strings.HasPrefix(file, "integration/layout/") ||
 			!strings.Contains(readFile(t, file), "suite.Long(t)") {
@@ -226,8 +225,7 @@ func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 }
 
 // Only the jobs that publish a finished release have write permissions. The job that writes to the repository runs no
-// code of the repository. The job that pushes images and charts can write packages only, and runs only `make
-// release-push`, which builds nothing.
+// code of the repository. The job that pushes images and charts can write only packages.
 func TestWorkflowsHaveReadOnlyTokens(t *testing.T) {
 	for path, w := range workflows(t) {
 		if publish, ok := w.Jobs["publish"]; ok && path == ".github/workflows/release.yaml" {
@@ -337,7 +335,7 @@ func workflows(t *testing.T) map[string]workflow {
 	return found
 }
 
-// makeTargets returns the targets that the Makefile documents.
+// makeTargets returns the documented targets of the Makefile.
 func makeTargets(t *testing.T) []string {
 	t.Helper()
 	var targets []string
@@ -348,7 +346,7 @@ func makeTargets(t *testing.T) []string {
 	return targets
 }
 
-// tracked returns the paths of our files that match git's patterns, including uncommitted ones.
+// tracked returns the paths of files that match git's patterns, including uncommitted ones.
 func tracked(t *testing.T, patterns ...string) []string {
 	t.Helper()
 	for i, pattern := range patterns {

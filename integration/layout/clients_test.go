@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// transports are the files that create an HTTP transport, with the address that it connects to. A new client needs a
-// review, because an address in untrusted data could point into the program's network.
+// transports lists the files that create an HTTP transport, with its address. Each client needs a review, because
+// untrusted data could contain an address in the program's network.
 var transports = map[string]string{
 	"bundle/store/registry.go":                        "registries; egress.go refuses private addresses after redirects",
 	"bundle/store/egress.go":                          "the dialer of registries",
@@ -23,8 +23,7 @@ var transports = map[string]string{
 	"internal/checks/probe/probe.go":                  "a field for the transport of endpoint.go",
 }
 
-// TestEveryHTTPClientHasARedirectRule exists because a client without CheckRedirect follows ten redirects to any
-// address.
+// A client without CheckRedirect follows ten redirects to any address.
 func TestEveryHTTPClientHasARedirectRule(t *testing.T) {
 	found := map[string]bool{}
 	for _, folder := range []string{"apis", "bundle", "internal", "kcp-publisher", "skr-agent"} {
@@ -86,7 +85,6 @@ func TestEveryHTTPClientHasARedirectRule(t *testing.T) {
 	}
 }
 
-// setsRedirects reports whether an element of a composite literal sets CheckRedirect.
 func setsRedirects(e ast.Expr) bool {
 	pair, is := e.(*ast.KeyValueExpr)
 	if !is {

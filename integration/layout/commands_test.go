@@ -9,11 +9,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// taken marks blocks whose commands are only parsed by the program or by make. Each entry has the reason why no test
-// runs the block.
+// taken marks blocks whose commands are only parsed. Each entry has the reason.
 const taken = "TestCommandsInDocsAreValid"
 
-// Tests that follow several pages.
+// Tests that run the blocks of several pages.
 const (
 	operators   = "TestOperatorGuidesWork"
 	takenOver   = "TestLifecycleManagerLandscapeIsTakenOverInSteps"
@@ -32,7 +31,7 @@ const (
 )
 
 // runBy maps each page to the tests that run its shell blocks, one for each block in order. A single test runs all
-// blocks of a page.
+// blocks.
 var runBy = map[string][]string{
 	// CI runs make demo and make test in separate steps.
 	"README.md":                                     {taken, "TestReadmeCommandsWork"},
@@ -119,7 +118,7 @@ func TestDocumentedCommandsRunInTests(t *testing.T) {
 	}
 }
 
-// checkClaim fails unless the test exists, and it or a function of its package names the page.
+// checkClaim fails unless the test exists and refers to the page.
 func checkClaim(t *testing.T, b clitest.Block, name string, tests map[string]reader) {
 	t.Helper()
 	test, ok := tests[name]
@@ -143,7 +142,7 @@ func checkClaim(t *testing.T, b clitest.Block, name string, tests map[string]rea
 	}
 }
 
-// make -n prints the commands of a target, and fails for an unknown target.
+// make -n fails for an unknown target.
 func TestDocumentedMakeTargetsExist(t *testing.T) {
 	checked := map[string]bool{}
 	for _, b := range clitest.Shell(t, root(t)) {

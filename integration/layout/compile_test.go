@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// trimmed lists the beginnings of the only lines that can contain -trimpath. They build images and releases, which must
-// not contain paths of this machine. Go compiles every package separately for such a build, so a test or tool with this
-// flag would compile about a thousand packages twice.
+// trimmed lists the beginnings of lines that can contain -trimpath, which images and releases need. Go would compile
+// packages twice if tests used the flag.
 var trimmed = []string{
 	"Makefile:# Only images and releases use -trimpath",
 	"Makefile:\tGOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -trimpath -o bin/linux-$(ARCH)/",
@@ -31,8 +30,7 @@ func TestOnlyImagesAndReleasesAreBuiltWithTrimpath(t *testing.T) {
 	}
 }
 
-// TestOtherSystemsHaveTheFunctionsOfLinux compares files for Linux with files for other systems, because the suite
-// compiles only for Linux and a release contains programs for macOS.
+// The suite compiles only for Linux, but releases contain programs for macOS.
 func TestOtherSystemsHaveTheFunctionsOfLinux(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^func (\w+)\(`)
 	for _, path := range tracked(t, "**/*_other.go") {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// shippedCRDs maps each chart to the folder of its CRDs.
+// shippedCRDs lists the folder of each chart's CRDs.
 var shippedCRDs = []struct{ chart, folder string }{
 	{"kcp-publisher", "charts/kcp-publisher/files/crds"}, {"skr-agent", "charts/skr-agent/crds"},
 }
@@ -40,7 +40,7 @@ func TestReferenceOfCRDsIsCurrent(t *testing.T) {
 	checkReference(t, "docs/reference/crds.md", page.String())
 }
 
-// shipped returns the CRDs, sorted by name, and the charts of each CRD. A CRD in two charts must have the same content.
+// shipped returns the CRDs, sorted by name, and the charts of each CRD. CRDs of the same name must be equal.
 func shipped(t *testing.T) (definitions []apiextensionsv1.CustomResourceDefinition, charts map[string][]string) {
 	t.Helper()
 	charts = map[string][]string{}
@@ -141,7 +141,7 @@ func writeColumns(page *strings.Builder, v apiextensionsv1.CustomResourceDefinit
 	}
 }
 
-// crdField is one row of a definition's table.
+// crdField is one row of a CRD's table.
 type crdField struct{ path, kind, required, limits, about string }
 
 func writeFields(page *strings.Builder, title string, fields []crdField) {
@@ -151,8 +151,7 @@ func writeFields(page *strings.Builder, title string, fields []crdField) {
 	}
 }
 
-// writeDifference writes only the fields in which an older version differs from the stored version, because a complete
-// table would hide the differences.
+// writeDifference writes only the fields in which an older version differs from the stored version.
 func writeDifference(page *strings.Builder, name, stored string, fields, all []crdField) {
 	var own []crdField
 	var missing []string
@@ -207,7 +206,7 @@ func addFields(fields *[]crdField, prefix string, schema apiextensionsv1.JSONSch
 	}
 }
 
-// addBelow adds the fields below an object, the entries of a list or the values of a map.
+// addBelow adds the nested fields of an object, list or map.
 func addBelow(fields *[]crdField, at string, schema apiextensionsv1.JSONSchemaProps) {
 	switch {
 	case schema.Items != nil && schema.Items.Schema != nil:
@@ -239,8 +238,7 @@ func kindOf(schema apiextensionsv1.JSONSchemaProps) string {
 	return strings.TrimSpace(kind)
 }
 
-// limitsOf describes the API server's validation and defaults of a field, and of the entries of a list or map of
-// scalars.
+// limitsOf describes the validation and default of a field.
 func limitsOf(schema apiextensionsv1.JSONSchemaProps) string {
 	var all []string
 	add := func(format string, values ...any) { all = append(all, fmt.Sprintf(format, values...)) }
@@ -305,7 +303,7 @@ func text(raw []byte) string {
 	return string(raw)
 }
 
-// inTable returns text in the form of a table cell.
+// inTable returns a text as a table cell.
 func inTable(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(strings.Join(strings.Fields(text), " "))
 }

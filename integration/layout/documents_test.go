@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// leastTests maps pages with test names in their rows to the minimum number of tests.
+// leastTests maps pages with tests in their tables to the minimum number of tests.
 var leastTests = map[string]int{
 	"docs/kyma-compatibility.md": 100, "docs/reference/attacks.md": 300, "docs/security/guarantees.md": 25,
 }
 
-// TestTestsNamedOnPagesExist checks that the tests in the rows exist. A row without its test proves nothing.
+// A row without its test would prove nothing.
 func TestTestsNamedOnPagesExist(t *testing.T) {
 	tests := testSources(t)
 	for _, page := range pages(t) {
@@ -26,7 +26,6 @@ func TestTestsNamedOnPagesExist(t *testing.T) {
 	}
 }
 
-// TestEveryRowOfKymaCompatibilityNamesItsTest checks the tables with a column for tests.
 func TestEveryRowOfKymaCompatibilityNamesItsTest(t *testing.T) {
 	proven, rows := false, 0
 	for line := range strings.Lines(readFile(t, "docs", "kyma-compatibility.md")) {
@@ -84,7 +83,6 @@ func checkNames(t *testing.T, page, text, tests string, least int) {
 	}
 }
 
-// TestContributingNamesFoldersThatExist checks the folders in CONTRIBUTING.md.
 func TestContributingNamesFoldersThatExist(t *testing.T) {
 	folders := regexp.MustCompile(
 		"`((?:apis|bundle|charts|hack|integration|internal|kcp-publisher|skr-agent)/[a-z/]*)`").
@@ -99,7 +97,6 @@ func TestContributingNamesFoldersThatExist(t *testing.T) {
 	}
 }
 
-// TestEveryDecisionIsInTheIndex compares the records with the index.
 func TestEveryDecisionIsInTheIndex(t *testing.T) {
 	var want []string
 	for _, record := range tracked(t, "docs/adr/[0-9]*.md") {
@@ -127,7 +124,6 @@ func TestEveryDecisionIsInTheIndex(t *testing.T) {
 	}
 }
 
-// TestGuideShowsTheTestedConfigurations compares the guide's configurations with the tested files.
 func TestGuideShowsTheTestedConfigurations(t *testing.T) {
 	guide := readFile(t, "docs", "guides", "registry-configurations.md")
 	files := tracked(t, "docs/guides/registry/*")
@@ -143,8 +139,7 @@ func TestGuideShowsTheTestedConfigurations(t *testing.T) {
 	}
 }
 
-// TestPicturesAreUsedAndHaveAMakeTarget finds pictures that no page shows, and pictures that no Makefile target can
-// update.
+// Each picture must be on a page, and a Makefile target must update it.
 func TestPicturesAreUsedAndHaveAMakeTarget(t *testing.T) {
 	pictures := tracked(t, "docs/images/*")
 	if len(pictures) == 0 {

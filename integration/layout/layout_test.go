@@ -1,6 +1,6 @@
-// Package layout tests that the repository matches docs/concepts/code-layout.md: the folders, the direction of imports,
-// the names, and the packages that the agent must never link. It also tests that pages, workflows and the Makefile
-// agree with each other.
+// Package layout tests that the repository matches docs/concepts/code-layout.md: the folders, the direction of
+// imports, the names, and the packages that the agent must never link. It also tests that pages, workflows and the
+// Makefile agree.
 package layout
 
 import (
@@ -20,26 +20,25 @@ import (
 
 const module = "github.com/kyma-pull/kyma-pull"
 
-// topLevel lists the allowed entries of the root folder, besides files that start with a dot.
+// topLevel lists the allowed entries of the root folder, except dot files.
 var topLevel = []string{
 	"apis", "bundle", "internal", "kcp-publisher", "skr-agent", "charts", "hack", "integration", "docs",
 	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
 	"CODEOWNERS",
 }
 
-// layers orders the top-level folders. A folder imports only from lower layers, so never from another folder of its own
-// layer.
+// layers orders the top-level folders. A folder imports only from lower layers.
 var layers = map[string]int{
 	"hack": 0, "apis": 1, "charts": 1, "bundle": 2, "internal": 3, "kcp-publisher": 4, "skr-agent": 4, "integration": 5,
 }
 
 var emptyNames = []string{"util", "utils", "common", "helper", "helpers", "types", "model", "models", "misc"}
 
-// maxLines is the length above which a file covers more than one topic.
+// maxLines is the maximum length of a file, which must cover only one topic.
 const maxLines = 500
 
-// forbiddenInAgent lists import path prefixes of packages that would make the agent large or contain code of the
-// publisher.
+// forbiddenInAgent lists import path prefixes of packages that the agent must not link: large packages, and code of
+// the publisher.
 var forbiddenInAgent = []string{
 	module + "/kcp-publisher", "github.com/go-git/go-git", "github.com/sigstore/sigstore-go",
 	"github.com/sigstore/cosign",
@@ -48,7 +47,7 @@ var forbiddenInAgent = []string{
 	"k8s.io/kubectl", "github.com/fluxcd/cli-utils/pkg/kstatus/polling",
 }
 
-// forTests lists the packages of hack that the tests of every folder can import.
+// forTests lists packages of hack that all tests can import.
 var forTests = []string{module + "/hack/lender", module + "/hack/pristine", module + "/hack/suite"}
 
 type goPackage struct {
@@ -126,7 +125,7 @@ func TestImportsOfAHigherLayerAreRefused(t *testing.T) {
 	}
 }
 
-// judge returns the problem of an import, or an empty string for an import from a lower layer or another project.
+// judge returns the problem of an import, or "" for an allowed import.
 func judge(from, to string) string {
 	target, ours := strings.CutPrefix(to, module+"/")
 	if !ours {
@@ -149,8 +148,8 @@ func judge(from, to string) string {
 	return ""
 }
 
-// levels orders the folders below the internal/ of each program. A folder imports only from folders with a lower level.
-// The folder for takeovers has its own levels, because the core and the command line call parts of it.
+// levels orders the folders in each program's internal/. A folder imports only from folders with a lower level. The
+// folder for takeovers has its own levels, because the core and the command line call parts of it.
 var levels = map[string]map[string]int{
 	"kcp-publisher/internal/": {
 		"schema": 0, "core": 1, "registryops": 1, "components": 2, "gitops": 2, "actions": 2, "takeover": 2,
@@ -196,7 +195,7 @@ func TestUpwardImportsWithinAProgramAreRefused(t *testing.T) {
 	}
 }
 
-// judgeLevel returns the problem of an import between two folders of one program, or nothing if the import is allowed.
+// judgeLevel returns the problem of an import between two folders of one program, or "" for an allowed import.
 func judgeLevel(from, to string) string {
 	for prefix, order := range levels {
 		source, inProgram := strings.CutPrefix(from, module+"/"+prefix)
@@ -217,7 +216,7 @@ func judgeLevel(from, to string) string {
 	return ""
 }
 
-// levelOf returns the level of a package's folder, or of the folder inside it.
+// levelOf returns the level of a package's folder, or of a folder above it.
 func levelOf(order map[string]int, path string) (level int, known bool) {
 	if level, known = order[path]; !known {
 		level, known = order[folder(path)]
@@ -279,7 +278,7 @@ func TestAgentLinksNoForbiddenPackage(t *testing.T) {
 	}
 }
 
-// The oracle is a separate module, so its dependencies cannot become part of the project's programs or tests.
+// The oracle is a separate module, so the project does not depend on sigstore-go.
 func TestOnlyOracleLinksSigstoreGo(t *testing.T) {
 	for line := range strings.Lines(string(goList(t, "-deps", "-test", "./..."))) {
 		if strings.HasPrefix(line, "github.com/sigstore/sigstore-go") {
@@ -304,7 +303,7 @@ func measure(path string) (lines int, generated bool, err error) {
 	return lines, generated, scanner.Err()
 }
 
-// listed caches the output of go list for the project's packages, because go list takes seconds.
+// listed caches the output of go list, which takes seconds.
 var listed []goPackage
 
 func packages(t *testing.T) []goPackage {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// matchers lists the functions that search for a text in another text.
+// matchers lists functions that search in a text.
 var matchers = []string{
 	"strings.Contains", "strings.ContainsAny", "strings.HasPrefix", "strings.HasSuffix", "strings.Index",
 	"strings.LastIndex", "strings.Cut", "strings.CutPrefix",
@@ -34,8 +34,7 @@ var messagesRead = map[string]string{
 	"kcp-publisher/internal/core/permission/policy.go": "the API server passes the refusal of a policy on as text only",
 }
 
-// TestNoCodeMatchesErrorMessages rejects code that searches for a text in a Message field or in the result of Error().
-// Such code must read a reason that is set where the error occurs.
+// Code must read a typed reason instead of searching in a Message field or in the result of Error().
 func TestNoCodeMatchesErrorMessages(t *testing.T) {
 	used := map[string]bool{}
 	for _, top := range []string{"apis", "bundle", "internal", "kcp-publisher", "skr-agent"} {
@@ -73,8 +72,7 @@ func TestNoCodeMatchesErrorMessages(t *testing.T) {
 	}
 }
 
-// matchesMessage reports whether a call is a matcher, or a method of a regular expression, with a message among its
-// arguments.
+// matchesMessage reports whether a call searches in an error message.
 func matchesMessage(call *ast.CallExpr) bool {
 	function, is := call.Fun.(*ast.SelectorExpr)
 	if !is {

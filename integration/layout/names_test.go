@@ -17,13 +17,12 @@ import (
 
 var update = flag.Bool("update", false, "write the references of names")
 
-// The API folders whose names are listed.
 const (
 	operatorAPI = "apis/operator/v1beta2"
 	fleetAPI    = "apis/fleet/v1alpha1"
 )
 
-// constant is an exported name of the API with its comment.
+// constant is an exported constant of the API with its comment.
 type constant struct{ name, value, about string }
 
 func TestReferenceOfAnnotationsAndLabelsIsCurrent(t *testing.T) {
@@ -65,7 +64,7 @@ func TestReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 	checkReference(t, "docs/reference/conditions-and-reasons.md", page.String())
 }
 
-// Reasons for publishing a bundle are a label of a metric and a field in the output of publish.
+// The reasons are a label of a metric and a field in the output of publish.
 func TestReferenceListsTheReasonsForBundles(t *testing.T) {
 	const page, begin, end = "docs/reference/metrics.md", "<!-- reasons of bundles -->\n",
 		"<!-- end of reasons of bundles -->\n"
@@ -113,8 +112,8 @@ func writeTable(page *strings.Builder, title, column string, constants []constan
 	}
 }
 
-// apiConstants reads the constants of a folder with the comment before each. If one line declares several names, only
-// the first name gets the comment.
+// apiConstants reads the constants of a folder with their comments. If one line declares several names, only the
+// first name gets the comment.
 func apiConstants(t *testing.T, folder string, some int) []constant {
 	t.Helper()
 	specs, abouts := constantSpecs(t, folder)
@@ -150,10 +149,10 @@ func apiConstants(t *testing.T, folder string, some int) []constant {
 	return found
 }
 
-// onAPage matches the constants that the reference pages list.
+// onAPage matches the constants on the reference pages.
 var onAPage = regexp.MustCompile(`^(Annotation|Label|Finalizer|Condition|Reason|State|Rollout|Wave)[A-Z]`)
 
-// constantSpecs returns the declarations of constants, and their comments.
+// constantSpecs returns the declarations of constants and their comments.
 func constantSpecs(t *testing.T, folder string) (specs []*ast.ValueSpec, abouts []string) {
 	t.Helper()
 	for _, file := range tracked(t, folder+"/*.go") {
@@ -189,7 +188,7 @@ func constantSpecs(t *testing.T, folder string) (specs []*ast.ValueSpec, abouts 
 
 var oursMark = regexp.MustCompile(`\bis ours: |\bare ours: `)
 
-// explain replaces the names of constants in comments with their values.
+// explain replaces names of constants in comments with their values.
 func explain(found []constant) []constant {
 	byName := map[string]string{}
 	for _, c := range found {

@@ -13,7 +13,7 @@ import (
 
 const longestAverage = 25
 
-// longerPages maps pages with long sentences to the allowed average. Shorten a page, then lower its number.
+// longerPages maps pages with long sentences to their allowed average length.
 var longerPages = map[string]float64{}
 
 var (
@@ -27,7 +27,7 @@ var (
 	sentence  = regexp.MustCompile(`[.!?](\s|$)`)
 )
 
-// the template has placeholders in place of links.
+// template contains placeholders instead of links.
 const template = "docs/adr/template.md"
 
 func pages(t *testing.T) []string {
@@ -55,7 +55,6 @@ func TestRelativeLinksResolve(t *testing.T) {
 	}
 }
 
-// TestEveryPageIsReachableFromTheIndex finds pages without a link to them.
 func TestEveryPageIsReachableFromTheIndex(t *testing.T) {
 	seen, next := map[string]bool{}, []string{"docs/README.md"}
 	for len(next) > 0 {
@@ -80,10 +79,10 @@ func TestEveryPageIsReachableFromTheIndex(t *testing.T) {
 	}
 }
 
-// maxWords limits the pages of a folder. References have no limit, because readers search in them.
+// maxWords limits the length of pages by folder. References have no limit.
 var maxWords = map[string]int{"docs/concepts/": 900, "docs/": 2500, "docs/reference/": math.MaxInt}
 
-// longConcepts lists concept pages that consist of tables and are longer than other concepts.
+// longConcepts lists concept pages with long tables.
 var longConcepts = []string{"docs/concepts/scaling.md"}
 
 func TestPagesStayShort(t *testing.T) {
@@ -103,8 +102,7 @@ func TestPagesStayShort(t *testing.T) {
 	}
 }
 
-// TestDocsIndexLinksAnAnswerForEveryQuestion requires a link for each question of the index, so that every answer is
-// two clicks away.
+// Each answer must be at most two clicks away.
 func TestDocsIndexLinksAnAnswerForEveryQuestion(t *testing.T) {
 	_, questions, _ := strings.Cut(readFile(t, "docs/README.md"), "## Questions\n")
 	questions, _, _ = strings.Cut(questions, "\n## ")
@@ -138,7 +136,7 @@ func TestSentencesAreShort(t *testing.T) {
 	}
 }
 
-// links returns the targets of a page's links to files of the repository.
+// links returns the files of the repository to which a page links.
 func links(t *testing.T, page string) []string {
 	t.Helper()
 	text := codeSpan.ReplaceAllString(fence.ReplaceAllString(readFile(t, page), ""), "")
@@ -151,7 +149,7 @@ func links(t *testing.T, page string) []string {
 	return targets
 }
 
-// anchors returns the names under which forges link to a page's headings.
+// anchors returns the anchors of a page's headings.
 func anchors(text string) []string {
 	var names []string
 	for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
@@ -162,8 +160,7 @@ func anchors(text string) []string {
 	return names
 }
 
-// averageSentence returns the average length of sentences in prose, without code blocks, tables and headings. A list
-// item ends a sentence.
+// averageSentence returns the average number of words in sentences, without code blocks, tables and headings.
 func averageSentence(text string) float64 {
 	text = fence.ReplaceAllString(text, "\n")
 	text = codeSpan.ReplaceAllString(linkText.ReplaceAllString(text, "$1"), "code")

@@ -13,16 +13,14 @@ import (
 // reader is a test with all declarations of its package.
 type reader struct {
 	test string
-	// declared contains the package's top-level declarations and methods by name. Declarations with the same name are
-	// merged, because their types are unknown.
+	// declared contains the package's declarations and methods by name. Declarations with the same name are merged.
 	declared map[string]*declaration
 }
 
-// declaration contains the names and string literals of a function or variable.
+// declaration contains the names and string literals in a function or variable.
 type declaration struct{ uses, texts []string }
 
-// names reports whether the test or a function that it calls in its package has a string literal that ends with a
-// page's name.
+// names reports whether the test, or a function that it calls in its package, refers to a page by name.
 func (r reader) names(page string) bool {
 	seen, next := map[string]bool{r.test: true}, []string{r.test}
 	for len(next) > 0 {
@@ -43,8 +41,8 @@ func (r reader) names(page string) bool {
 	return false
 }
 
-// pageName returns the text by which tests refer to a page. This is the file name, and for a file in several charts
-// also the chart.
+// pageName returns the name by which tests refer to a page: the file name, and the chart if several charts have the
+// file.
 func pageName(page string) string {
 	switch path.Base(page) {
 	case "README.md":
@@ -83,7 +81,7 @@ func readTests(t *testing.T) map[string]reader {
 	return tests
 }
 
-// read adds a declaration to the declarations of its package, and returns the declared names.
+// read adds a declaration to declared and returns the declared names.
 func read(d ast.Decl, declared map[string]*declaration) (names []string) {
 	var all []ast.Node
 	switch d := d.(type) {
@@ -129,9 +127,9 @@ func TestOnlyTestsThatReadAPageCountForIt(t *testing.T) {
 	}{
 		{commit, "git.md", true},
 		{commit, "airgap.md", false},
-		{converted, "upgrade-and-skew.md", true}, // the test refers to the page in a function of another file
+		{converted, "upgrade-and-skew.md", true}, // the function that refers to the page is in another file
 		{charts, "kcp-publisher/README.md", true},
-		{charts, "README.md", false}, // the README.md of a chart is not the README.md of the project
+		{charts, "README.md", false}, // a chart's README.md, not the project's
 		{operators, "stolen-keys.md", false},
 	} {
 		if got := tests[c.test].names(c.page); got != c.want {

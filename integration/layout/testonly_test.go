@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// testOnly lists modules in go.mod that only tests and tools use. docs/adr/0053-one-module-for-programs-and-tests.md
-// explains why they are in the same go.mod as the programs.
+// testOnly lists modules in go.mod that only tests and tools use. See
+// docs/adr/0053-one-module-for-programs-and-tests.md.
 var testOnly = []string{
 	"github.com/chromedp/", "github.com/distribution/distribution/", "github.com/stretchr/testify",
 	"pgregory.net/rapid", "sigs.k8s.io/kind",
@@ -29,7 +29,6 @@ func TestProgramsDoNotLinkTestModules(t *testing.T) {
 	}
 }
 
-// A module that is no longer in go.mod must also be removed from testOnly.
 func TestTestModulesAreInGoMod(t *testing.T) {
 	modules := readFile(t, "go.mod")
 	for _, prefix := range testOnly {

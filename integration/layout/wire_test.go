@@ -23,8 +23,7 @@ import (
 
 const wirePage = "docs/reference/wire-format.md"
 
-// The tables of limits and fields on the page of the wire format are generated from the code. The other tests in this
-// file check the rest of the page.
+// The tables on the page are generated. The other tests in this file check the rest of the page.
 func TestReferenceOfTheWireFormatIsCurrent(t *testing.T) {
 	page := readFile(t, wirePage)
 	for name, table := range map[string]string{
@@ -43,7 +42,7 @@ func TestReferenceOfTheWireFormatIsCurrent(t *testing.T) {
 	checkReference(t, wirePage, page)
 }
 
-// Names in the wire format are contracts, so the page must list exactly the names in bundle/names.go.
+// Names in the wire format are contracts. The page must list exactly the names in bundle/names.go.
 func TestWireFormatPageListsAllNames(t *testing.T) {
 	page := readFile(t, wirePage)
 	known := map[string]bool{bundle.MediaTypeSigstoreBundle: true}
@@ -82,7 +81,7 @@ func TestWireFormatPageListsAllNames(t *testing.T) {
 	}
 }
 
-// limit is a constant of a package with its comment.
+// limit is a constant with its comment.
 type limit struct {
 	value goconstant.Value
 	about string
@@ -142,8 +141,8 @@ func addConstants(found map[string]limit, file *ast.File) {
 	}
 }
 
-// evaluate computes the value of a constant expression. It returns nil if the expression contains anything except
-// literals and the constants in known.
+// evaluate computes a constant expression of literals and the constants in known. It returns nil for other
+// expressions.
 func evaluate(expression ast.Expr, known map[string]limit) goconstant.Value {
 	switch e := expression.(type) {
 	case *ast.BasicLit:
@@ -205,7 +204,7 @@ func shownLimit(name string, value goconstant.Value) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// fieldsTable returns the JSON names of a document's fields, with the comments of its type in a file of bundle.
+// fieldsTable returns the JSON names of a document's fields with the comments of its type.
 func fieldsTable[T any](t *testing.T, file, name string) string {
 	t.Helper()
 	abouts := map[string]string{}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// privateWords maps project-specific expressions that operators would not search for to the standard terms.
+// privateWords maps project-specific expressions to standard terms, which operators would search for.
 var privateWords = []struct{ word, instead string }{
 	{`lives? by`, "has applied"},
 	{`liv(e|ing) by`, "has applied"},
@@ -33,10 +33,9 @@ var privateWords = []struct{ word, instead string }{
 	{`census|inhabitant`, "fleet, member"},
 }
 
-// onTheWire lists strings that are part of the wire format, so their spelling must not change.
+// onTheWire lists strings of the wire format, whose spelling must not change.
 var onTheWire = []string{"kyma-pull enrolment v1", "kyma-pull enrolment"}
 
-// Programs write text that operators read and search for: conditions, events, logs, help and errors.
 func TestUserFacingTextsUseStandardTerms(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
@@ -71,7 +70,7 @@ func checkWords(t *testing.T, path, name string) {
 		}
 		text, err := strconv.Unquote(literal.Value)
 		if err != nil || !strings.Contains(text, " ") || slices.Contains(onTheWire, text) {
-			return true // single words are names in the wire format, not prose
+			return true // single words are names in the wire format
 		}
 		for _, w := range privateWords {
 			if found := regexp.MustCompile(`(?i)\b(` + w.word + `)\b`).FindString(text); found != "" {
