@@ -1,5 +1,4 @@
-// Package alerts evaluates the charts' alerts with promtool. It checks that given time series fire exactly the expected
-// alerts.
+// Package alerts tests the charts' alerts with promtool: which alerts fire for given time series.
 package alerts
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/assets"
 )
 
-// Case contains the series that Prometheus scraped, and the alerts that must then fire.
+// Case contains time series and the alerts that must fire for them.
 type Case struct {
 	Name string
 	// Series maps time series to their values in promtool's notation, one value per minute.
@@ -100,8 +99,8 @@ type unit struct {
 	Exprs    []expression `json:"promql_expr_test"`
 }
 
-// Check runs promtool with the alerting rules of a file for all cases. The error lists the cases in which an unexpected
-// alert fires or an expected alert does not fire. Check writes promtool's test file to dir.
+// Check runs promtool with the alerting rules of a file for all cases. The error lists missing and unexpected alerts.
+// promtool's test file is written to dir.
 func Check(ctx context.Context, dir, rules string, cases []Case) error {
 	rules, err := filepath.Abs(rules)
 	if err != nil {
@@ -136,7 +135,7 @@ func Check(ctx context.Context, dir, rules string, cases []Case) error {
 	return Promtool(ctx, "test", "rules", file)
 }
 
-// Scraped parses a scrape and returns the values of the project's metrics. The keys are series in promtool's notation.
+// Scraped parses a scrape and returns the values of the project's metrics by series, in promtool's notation.
 func Scraped(exposition io.Reader) (map[string]float64, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(exposition)
@@ -159,8 +158,7 @@ func Scraped(exposition io.Reader) (map[string]float64, error) {
 	return found, nil
 }
 
-// Changing returns series that have the values of one scrape for some minutes, and then the values of another scrape
-// for the same number of minutes. A series that only the second scrape contains has no values in the first half.
+// Changing returns series with the values of one scrape for some minutes, and of another scrape for the same time.
 func Changing(before, after map[string]float64, minutes int) map[string]string {
 	series := map[string]string{}
 	for name, value := range after {

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// The test adds --help to each command, so that the program parses the command line without executing it.
+// With --help, the program parses each command line without executing it.
 func TestClosingCommandsOfDemoAreValid(t *testing.T) {
 	binaries, err := fleet.Build()
 	if err != nil {
@@ -44,7 +44,7 @@ func TestClosingCommandsOfDemoAreValid(t *testing.T) {
 	}
 }
 
-// The README shows the recording of a demo. make recording renews it.
+// The README shows the recording of a demo, which make recording updates.
 func TestRecordingShowsDemoSteps(t *testing.T) {
 	shown, err := os.ReadFile(filepath.Join("..", "..", "docs", "images", "demo.svg"))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command demo shows kyma-pull with real programs: one control plane and two runtimes with API servers, a registry, the
-// publisher and two agents. It prints each step and leaves everything running for inspection.
+// Command demo shows kyma-pull with real programs: one control plane and two runtimes with API servers, a registry,
+// the publisher and two agents. It leaves everything running for inspection.
 package main
 
 import (
@@ -70,7 +70,7 @@ func run(ctx context.Context, absolute string, exit bool, record string) (err er
 	return nil
 }
 
-// picture returns the steps and the final output of a successful demo as a Recording.
+// picture returns the Recording of a successful demo.
 func picture(all []step, result string) recording.Recording {
 	r := recording.Recording{
 		Title: "make demo: a control plane and two runtimes install, upgrade and repair a module, and refuse a " +

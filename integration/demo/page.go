@@ -34,7 +34,7 @@ func (s *story) servePage(ctx context.Context) (string, error) {
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, lines)
-		_ = page.Wait() // returns an error, because ctx kills the UI when the demo ends
+		_ = page.Wait() // ctx kills the UI when the demo ends
 		_ = log.Close()
 	}()
 	return strings.TrimSpace(line), nil

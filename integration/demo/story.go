@@ -25,8 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// story contains the steps of the demo, which upgrades module "scaler" from 1.7.0 to 1.8.0 in runtimes berlin and
-// tokyo.
+// story contains the steps of the demo, which upgrades module "scaler" in runtimes berlin and tokyo.
 type story struct {
 	dir           string
 	fleet         *fleet.Fleet
@@ -147,7 +146,7 @@ func (s *story) tampered(ctx context.Context) error {
 	return s.tokyo.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted")
 }
 
-// forge changes one character of the signed statement, like an attacker who controls the registry.
+// forge changes one character of the signed statement, as an attacker could.
 func forge(manifest []byte) ([]byte, error) {
 	var m ocispec.Manifest
 	if err := json.Unmarshal(manifest, &m); err != nil {

@@ -1,8 +1,7 @@
-// Package guides reads the shell blocks of the documentation, so that tests run the commands that operators copy.
+// Package guides reads the shell blocks of the documentation, so that tests run the documented commands.
 //
-// The first line of a block contains instructions for tests: "```sh test=NAME" sets the block's name. "check" marks a
-// block that fails until an earlier command has taken effect, so tests repeat it. "others" marks a block that needs
-// another fleet than the page's other blocks, so a separate test runs it or no test does.
+// The opening fence of a block contains instructions for tests. "test=NAME" names the block. "check" marks a block
+// that tests repeat until it succeeds. "others" marks a block that needs another fleet than the page's other blocks.
 package guides
 
 import (
@@ -14,11 +13,11 @@ import (
 
 // Block is a shell block of a page.
 type Block struct {
-	// Section is the second-level heading above the block, or empty before the first heading.
+	// Section is the second-level heading above the block. Empty before the first heading.
 	Section string
-	// Name is the value of "test=", or empty.
+	// Name is the value of "test=". It can be empty.
 	Name string
-	// Check and Others are true if the first line contains the words "check" and "others".
+	// Check and Others report whether the opening fence contains these words.
 	Check, Others bool
 	Script        string
 }

@@ -1,9 +1,9 @@
 // Package landscape returns the objects that lifecycle-manager creates in a control plane and in runtimes for given
-// modules. It derives these objects from objects that were recorded with a real lifecycle-manager.
+// modules. It derives them from recorded objects of a real lifecycle-manager.
 //
-// The folder recorded contains the objects that lifecycle-manager wrote in each of six steps, with placeholders for
-// UIDs, times, keys and addresses. source.txt contains lifecycle-manager's commit. The test in
-// integration/lifecyclemanager updates the folder.
+// The folder recorded contains the objects after each of six steps, with placeholders for UIDs, times, keys and
+// addresses. source.txt contains lifecycle-manager's commit. The test in integration/lifecyclemanager updates the
+// folder.
 package landscape
 
 import (
@@ -41,8 +41,8 @@ func ManifestName(kyma, module string) string {
 	return fmt.Sprintf("%s-%s-%v", kyma, component[strings.LastIndexByte(component, '/')+1:], hash.Sum32())
 }
 
-// Kyma returns a Kyma for the control plane with the status that lifecycle-manager would write for these modules. The
-// caller must write the status in a separate request.
+// Kyma returns a Kyma for the control plane with lifecycle-manager's status for these modules. The caller must write
+// the status in a separate request.
 func Kyma(name string, spec v1beta2.KymaSpec, modules ...Module) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	if err := recorded("kcp", "Kyma", RecordedKyma, kyma); err != nil {
@@ -68,8 +68,7 @@ func Kyma(name string, spec v1beta2.KymaSpec, modules ...Module) (*v1beta2.Kyma,
 	return kyma, nil
 }
 
-// shapeOf returns the name of the recorded module from which to copy the objects of m: scaler if m has a default CR, or
-// mailer.
+// shapeOf returns the recorded module from which to copy the objects of m: scaler if m has a default CR, or mailer.
 func shapeOf(m Module) string {
 	if m.DefaultCR != "" {
 		return "scaler"
@@ -77,8 +76,8 @@ func shapeOf(m Module) string {
 	return "mailer"
 }
 
-// Manifest returns the Manifest that lifecycle-manager creates for a module in the control plane. The caller must write
-// its status in a separate request.
+// Manifest returns the Manifest that lifecycle-manager creates for a module in the control plane. The caller must
+// write the status in a separate request.
 func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := recorded("kcp", "Manifest", ManifestName(RecordedKyma, shapeOf(m)), manifest); err != nil {
@@ -121,15 +120,14 @@ func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
 	return manifest, err
 }
 
-// Applied is an object with the field manager under which lifecycle-manager applied or created it.
+// Applied is an object with lifecycle-manager's field manager.
 type Applied struct {
 	Object  *unstructured.Unstructured
 	Manager string
 	Created bool
 }
 
-// Installed returns the objects of a module in the runtime of a Kyma in the order in which lifecycle-manager applies
-// them. The objects have the recorded labels, annotations and field managers.
+// Installed returns the objects of a module in a Kyma's runtime, in lifecycle-manager's order of apply.
 func Installed(kyma string, m Module) ([]Applied, error) {
 	all, err := Recorded("1-installed", "skr")
 	if err != nil {
@@ -157,8 +155,8 @@ func Installed(kyma string, m Module) ([]Applied, error) {
 	return installed, nil
 }
 
-// marks adds lifecycle-manager's labels or annotations for a module to the labels or annotations of an object. recorded
-// contains lifecycle-manager's values for module scaler.
+// marks adds lifecycle-manager's labels or annotations for a module to those of an object. recorded contains the
+// values for module scaler.
 func marks(own, recorded map[string]string, kyma string, m Module) map[string]string {
 	if len(recorded) == 0 {
 		return own
@@ -173,13 +171,13 @@ func marks(own, recorded map[string]string, kyma string, m Module) map[string]st
 	return all
 }
 
-// written returns the object o as an Applied with the first field manager of a recorded object.
+// written returns o with the field manager of a recorded object.
 func written(o, recorded *unstructured.Unstructured) Applied {
 	first := recorded.GetManagedFields()[0]
 	return Applied{Object: o, Manager: first.Manager, Created: first.Operation == metav1.ManagedFieldsOperationUpdate}
 }
 
-// RuntimeKyma returns the two requests with which lifecycle-manager writes the Kyma in a runtime: one creates the Kyma,
+// RuntimeKyma returns the two objects that lifecycle-manager writes for a Kyma in a runtime: one creates the Kyma,
 // and one applies labels and annotations.
 func RuntimeKyma(kyma string, spec v1beta2.KymaSpec) ([]Applied, error) {
 	all, err := Recorded("1-installed", "skr")
@@ -208,8 +206,7 @@ func RuntimeKyma(kyma string, spec v1beta2.KymaSpec) ([]Applied, error) {
 	return []Applied{{Object: created, Manager: fields[at].Manager, Created: true}, written(marked, o)}, nil
 }
 
-// Leftovers returns the objects in a runtime that belong to lifecycle-manager itself, except CRDs, in an order in which
-// an API server accepts them.
+// Leftovers returns lifecycle-manager's own objects in a runtime, except CRDs, in order of creation.
 func Leftovers() (all []Applied, err error) {
 	objects, err := Recorded("1-installed", "skr")
 	for _, key := range slices.Backward(slices.Sorted(maps.Keys(objects))) {
@@ -227,7 +224,7 @@ func Leftovers() (all []Applied, err error) {
 	return all, err
 }
 
-// Objects returns the objects of YAML documents, without the fields that only the API server writes.
+// Objects parses YAML documents. It drops fields that only the API server writes.
 func Objects(text string) ([]*unstructured.Unstructured, error) {
 	all, err := decode(text)
 	for _, o := range all {

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// identity replaces all UIDs of the recording.
+// identity replaces all UIDs in the recording.
 const identity = "00000000-0000-0000-0000-000000000000"
 
 func recordedModules() []Module {
@@ -47,7 +47,7 @@ func TestLandscapeMatchesRecording(t *testing.T) {
 	}
 }
 
-// compare compares two objects as JSON, the form that clients send to the API server.
+// compare compares two objects as JSON.
 func compare(t *testing.T, got, want any) {
 	t.Helper()
 	a, errGot := yaml.Marshal(got)
@@ -94,8 +94,6 @@ func TestInstalledObjectsMatchRecordedLabelsAndManagers(t *testing.T) {
 	}
 }
 
-// TestTakeoverKnowsRecordedFieldManagers fails if lifecycle-manager writes to a runtime under a name that a takeover
-// would not recognize.
 func TestTakeoverKnowsRecordedFieldManagers(t *testing.T) {
 	for _, step := range []string{"1-installed", "2-upgraded", "3-unmanaged", "4-removing", "5-removed", "6-deleted"} {
 		all, err := Recorded(step, "skr")
@@ -104,7 +102,7 @@ func TestTakeoverKnowsRecordedFieldManagers(t *testing.T) {
 		}
 		for key, o := range all {
 			for _, f := range o.GetManagedFields() {
-				// The manager with the program's name owns fields of the runtime's Kyma that belong to the user.
+				// The manager with the program's name owns fields of the Kyma that belong to the user.
 				byName := o.GetKind() == "Kyma" && (f.Manager == "manager" || f.Manager == "operator")
 				if !byName && !slices.Contains(v1beta2.LifecycleManagerFieldManagers(), f.Manager) {
 					t.Errorf("%s: %s has an unknown field manager %s", step, key, f.Manager)

@@ -15,8 +15,8 @@ import (
 //go:embed recorded/*.yaml
 var recordings embed.FS
 
-// Recorded returns the objects that a step of the recording created or changed in a cluster (kcp or skr). The keys are
-// KIND/NAMESPACE/NAME.
+// Recorded returns the objects that a step of the recording created or changed in a cluster (kcp or skr). The keys
+// are KIND/NAMESPACE/NAME.
 func Recorded(step, cluster string) (map[string]*unstructured.Unstructured, error) {
 	text, err := recordings.ReadFile("recorded/" + step + "." + cluster + ".yaml")
 	if err != nil {
@@ -35,7 +35,7 @@ func Recorded(step, cluster string) (map[string]*unstructured.Unstructured, erro
 	return objects, nil
 }
 
-// recorded decodes an object in kcp-system as it was recorded after the installation step.
+// recorded decodes an object in kcp-system from the installation step.
 func recorded(cluster, kind, name string, into any) error {
 	all, err := Recorded("1-installed", cluster)
 	if err != nil {
@@ -51,7 +51,7 @@ func recorded(cluster, kind, name string, into any) error {
 // RecordedKyma is the name of the recording's Kyma.
 const RecordedKyma = "one"
 
-// Prioritized returns scaler 1.7.0 with pods that use the module's own PriorityClass, like Kyma's keda module.
+// Prioritized returns scaler 1.7.0 with the module's own PriorityClass, as in Kyma's keda module.
 func Prioritized() sample.Version {
 	v := sample.Scaler("1.7.0")
 	v.Manifest = strings.Replace(v.Manifest, "      serviceAccountName: scaler-manager\n",
@@ -59,7 +59,7 @@ func Prioritized() sample.Version {
 	return v
 }
 
-// Guard returns a version of a mandatory module.
+// Guard returns a version of the mandatory module guard.
 func Guard(version string) sample.Version {
 	return sample.Version{Module: "guard", Version: version, Manifest: fmt.Sprintf(`
 apiVersion: v1
@@ -74,7 +74,7 @@ func RecordedVersions() []sample.Version {
 	return []sample.Version{Prioritized(), sample.Scaler("1.8.0"), sample.Mailer("1.1.0"), Guard("1.0.0")}
 }
 
-// RecordedReleases returns the initial ModuleReleaseMetas of the recording: the channels, and the mandatory module.
+// RecordedReleases returns the recording's initial ModuleReleaseMetas.
 func RecordedReleases() []*v1beta2.ModuleReleaseMeta {
 	scaler, mailer := sample.Scaler("").Component(), sample.Mailer("").Component()
 	guard := sample.Release("guard", Guard("").Component())

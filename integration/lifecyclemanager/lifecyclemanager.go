@@ -1,9 +1,8 @@
 // Package lifecyclemanager runs Kyma's lifecycle-manager with a control plane on this machine, to record its objects
-// and to test takeovers against it. hack/lifecyclemanager builds the program; this package contains no part of
-// lifecycle-manager.
+// and to test takeovers. hack/lifecyclemanager builds the program.
 //
 // Lifecycle-manager runs without Istio and cert-manager. prerequisites.yaml contains their CRDs, and Prepare and
-// AddRuntime create the Secrets that Istio and cert-manager would create.
+// AddRuntime create their Secrets.
 package lifecyclemanager
 
 import (
@@ -34,8 +33,7 @@ import (
 // Env is the environment variable with the path of the lifecycle-manager program.
 const Env = "KLM"
 
-// Program returns the path of the lifecycle-manager program. It skips the test if the environment variable Env is not
-// set.
+// Program returns the path of the lifecycle-manager program. It skips the test if $KLM is not set.
 func Program(t interface{ Skipf(string, ...any) }) string {
 	program := os.Getenv(Env)
 	if program == "" {
@@ -44,7 +42,7 @@ func Program(t interface{ Skipf(string, ...any) }) string {
 	return program
 }
 
-// Definitions returns the folder of lifecycle-manager's CRDs in the checkout that the program was built from.
+// Definitions returns the folder of lifecycle-manager's CRDs in the program's checkout.
 func Definitions(program string) string {
 	return filepath.Join(filepath.Dir(program), "..", "config", "crd", "bases")
 }
@@ -52,7 +50,7 @@ func Definitions(program string) string {
 //go:embed prerequisites.yaml
 var prerequisites []byte
 
-// certificates is the namespace in which lifecycle-manager expects the Secrets with certificates.
+// certificates is the namespace of lifecycle-manager's Secrets with certificates.
 const certificates = "istio-system"
 
 // Prepare creates the prerequisites of lifecycle-manager in a control plane.
@@ -67,7 +65,7 @@ func Prepare(ctx context.Context, control client.Client) error {
 		err := fleet.Until(ctx, fleet.Generous, "the control plane has "+o.GetKind()+" "+o.GetName(),
 			func() (bool, string) {
 				err := client.IgnoreAlreadyExists(control.Create(ctx, o.DeepCopy()))
-				return err == nil, fmt.Sprint(err) // retry, because the API server does not serve a new CRD immediately
+				return err == nil, fmt.Sprint(err) // the API server does not serve a new CRD immediately
 			})
 		if err != nil {
 			return err
@@ -86,7 +84,7 @@ func Prepare(ctx context.Context, control client.Client) error {
 	})
 }
 
-// AddRuntime gives lifecycle-manager access to the runtime of a Kyma, with a kubeconfig.
+// AddRuntime gives lifecycle-manager access to a Kyma's runtime.
 func AddRuntime(ctx context.Context, control client.Client, kyma, kubeconfig string) error {
 	config, err := os.ReadFile(kubeconfig)
 	if err != nil {
@@ -113,10 +111,10 @@ func AddRuntime(ctx context.Context, control client.Client, kyma, kubeconfig str
 	return nil
 }
 
-// DomainAnnotation is an annotation that the broker sets on each Kyma. Lifecycle-manager refuses a Kyma without it.
+// DomainAnnotation is an annotation that lifecycle-manager requires on each Kyma.
 const DomainAnnotation = "skr-domain"
 
-// Options describe a running lifecycle-manager.
+// Options configure lifecycle-manager.
 type Options struct {
 	Program string
 	// Kubeconfig is the path of the control plane's admin kubeconfig.
@@ -155,7 +153,7 @@ func Start(o Options) (*fleet.Process, error) {
 	}.Start()
 }
 
-// Version returns the version that a started program logged.
+// Version returns the version in the log of a started program.
 func Version(p *fleet.Process) string {
 	const before = "starting Lifecycle-Manager version: "
 	_, rest, _ := strings.Cut(p.Log(), before)

@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Operator is the field manager that the recorder uses for its own writes.
+// Operator is the field manager of the recorder's own writes.
 const Operator = "operator"
 
-// others lists the field managers of programs other than lifecycle-manager.
+// others lists the field managers of other programs than lifecycle-manager.
 var others = []string{
 	Operator, "lifecyclemanager.test", "kube-apiserver", "kube-controller-manager",
 	"kubernetes-service-cidr-controller", "kwok", "kwok-controller",
@@ -31,12 +31,11 @@ var others = []string{
 // Cluster is a recorded cluster.
 type Cluster struct {
 	Config *rest.Config
-	// Replace maps texts that differ between two recordings, such as a registry's port, to their replacement.
+	// Replace maps texts that differ between recordings, such as a registry's port, to placeholders.
 	Replace map[string]string
 }
 
-// Objects returns the cluster's objects that lifecycle-manager has written to, keyed by kind, namespace and name. It
-// replaces values that would differ between two recordings.
+// Objects returns the objects that lifecycle-manager has written to, by kind, namespace and name, with placeholders.
 func (c Cluster) Objects(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
 	found, err := discovery.NewDiscoveryClientForConfig(c.Config)
 	if err != nil {
@@ -89,7 +88,7 @@ func written(o *unstructured.Unstructured) bool {
 	})
 }
 
-// Replacements for all timestamps (moment) and all UIDs (identity) in a recording.
+// Placeholders for timestamps and UIDs in a recording.
 const (
 	moment   = "2026-01-01T00:00:00Z"
 	identity = "00000000-0000-0000-0000-000000000000"
@@ -99,7 +98,7 @@ var isUID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 var isTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
-// normalize replaces values that differ between two recordings, and removes fields that only other programs wrote.
+// normalize replaces values that differ between two recordings, and removes fields of other programs.
 func normalize(o *unstructured.Unstructured, replace map[string]string) {
 	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "selfLink"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)
@@ -114,7 +113,7 @@ func normalize(o *unstructured.Unstructured, replace map[string]string) {
 	})
 	o.SetManagedFields(fields)
 	switch o.GetKind() {
-	case "CustomResourceDefinition": // keep only the metadata, because the schema is not part of the recording
+	case "CustomResourceDefinition": // the schema is not part of the recording
 		unstructured.RemoveNestedField(o.Object, "spec")
 		unstructured.RemoveNestedField(o.Object, "status")
 		o.SetManagedFields(withoutSpec(o.GetManagedFields()))
@@ -134,7 +133,7 @@ func normalize(o *unstructured.Unstructured, replace map[string]string) {
 	o.Object = replaced(o.Object, replace).(map[string]any)
 }
 
-// sortModules sorts the modules in a Kyma's status by name, because lifecycle-manager writes them in a random order.
+// sortModules sorts the modules in a Kyma's status, which lifecycle-manager writes in a random order.
 func sortModules(o *unstructured.Unstructured) {
 	status, _ := o.Object["status"].(map[string]any)
 	modules, _ := status["modules"].([]any)
@@ -146,7 +145,7 @@ func sortModules(o *unstructured.Unstructured) {
 	slices.SortFunc(modules, func(a, b any) int { return strings.Compare(name(a), name(b)) })
 }
 
-// withoutSpec replaces managed fields that contain entries for the spec with an empty entry for the spec.
+// withoutSpec empties the spec in managed fields.
 func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	for i := range all {
 		if strings.Contains(all[i].FieldsV1.GetRawString(), `"f:spec"`) {
@@ -156,8 +155,7 @@ func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return all
 }
 
-// replaced replaces the timestamps and UIDs in a value with constants. It also replaces each text that is a key of the
-// map by with the map's value.
+// replaced replaces timestamps, UIDs and the keys of by in a value with placeholders.
 func replaced(value any, by map[string]string) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -36,11 +36,11 @@ type recorder struct {
 	kcp, skr Cluster
 	control  client.Client
 	runtime  client.Client
-	before   map[string]map[string]*unstructured.Unstructured // objects of the previous step, by cluster
+	before   map[string]map[string]*unstructured.Unstructured // objects of the previous step by cluster
 }
 
-// TestRecordingMatchesLifecycleManager records lifecycle-manager again and compares the result with the stored
-// recording. With -update, it writes the recording.
+// The test records lifecycle-manager again and compares the result with the stored recording, or updates it with
+// -update.
 func TestRecordingMatchesLifecycleManager(t *testing.T) {
 	suite.Long(t)
 	program := Program(t)
@@ -100,7 +100,7 @@ func TestRecordingMatchesLifecycleManager(t *testing.T) {
 	}
 }
 
-// folder is the folder with the stored recording.
+// folder contains the stored recording.
 var folder = filepath.Join("..", "landscape", "recorded")
 
 func newRecorder(t *testing.T, program string) (*recorder, string) {
@@ -154,7 +154,7 @@ func newRecorder(t *testing.T, program string) (*recorder, string) {
 	return r, Version(running)
 }
 
-// kyma creates the Kyma in the control plane like the broker.
+// kyma creates the Kyma in the control plane, as the broker does.
 func (r *recorder) kyma(change func(*v1beta2.Kyma)) {
 	r.t.Helper()
 	kyma := fleet.NewKyma(landscape.RecordedKyma, "regular", "scaler", "mailer")
@@ -163,7 +163,7 @@ func (r *recorder) kyma(change func(*v1beta2.Kyma)) {
 	must(r.t, r.control.Create(r.t.Context(), kyma))
 }
 
-// edit changes the runtime's Kyma like the runtime's admin.
+// edit changes the runtime's Kyma, as the runtime's admin does.
 func (r *recorder) edit(change func(*v1beta2.KymaSpec)) {
 	r.t.Helper()
 	must(r.t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -187,7 +187,7 @@ func (r *recorder) until(what string, is func(*v1beta2.Kyma) bool) {
 	}))
 }
 
-// settled reports whether the Kyma has the given number of Manifests, all Ready, and all its conditions are True.
+// settled reports whether all conditions of the Kyma are True and the given number of Manifests are Ready.
 func (r *recorder) settled(kyma *v1beta2.Kyma, manifests int) bool {
 	var all v1beta2.ManifestList
 	if err := r.control.List(r.t.Context(), &all); err != nil || len(all.Items) != manifests {
@@ -206,7 +206,7 @@ func (r *recorder) settled(kyma *v1beta2.Kyma, manifests int) bool {
 	return true
 }
 
-// record stores or compares the objects that changed since the previous step, and the names of removed objects.
+// record stores or compares the objects that changed since the previous step.
 func (r *recorder) record(step string) {
 	r.t.Helper()
 	for name, of := range map[string]Cluster{"kcp": r.kcp, "skr": r.skr} {

@@ -1,5 +1,5 @@
-// Package oracle verifies every attestation that package bundle writes with sigstore-go. It is a separate module, so
-// the project's programs do not link sigstore-go. The project's own verifier and sigstore-go must agree on every case.
+// Package oracle compares the project's verifier with sigstore-go for every attestation that package bundle writes.
+// It is a separate module, so the project does not depend on sigstore-go.
 package oracle
 
 import (
@@ -38,14 +38,14 @@ var issued = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // judged is one attestation that both verifiers check.
 type judged struct {
 	attestation []byte
-	// artifact is the blob that the attestation describes. key is the only key that both verifiers trust.
+	// artifact is the blob that the attestation describes. Both verifiers trust only key.
 	artifact []byte
 	key      crypto.PublicKey
 	// ours verifies the attestation with the project's verifier.
 	ours func(attestation []byte, key crypto.PublicKey) error
 }
 
-// written returns attestations that package bundle wrote: bundles and reports, each signed with every kind of key.
+// written returns attestations of package bundle: bundles and reports, each signed with every kind of key.
 func written(t *testing.T) map[string]judged {
 	t.Helper()
 	found := map[string]judged{}
@@ -167,8 +167,7 @@ func TestBothVerifiersRejectChangedAttestations(t *testing.T) {
 	}
 }
 
-// ECDSA accepts two forms of a signature: (r, n-s) verifies like (r, s). Code must not identify an attestation by the
-// bytes of its signature. Bundles are identified by their sequence.
+// The ECDSA signatures (r, s) and (r, n-s) are equivalent. Code must not identify an attestation by its signature.
 func TestBothVerifiersAcceptEquivalentECDSASignature(t *testing.T) {
 	for name, j := range written(t) {
 		key, ok := j.key.(*ecdsa.PublicKey)
@@ -203,8 +202,7 @@ func wantBothRefuse(t *testing.T, j judged) {
 	}
 }
 
-// theirs verifies with sigstore-go like `cosign verify-blob-attestation --key`, without certificate, log and time. It
-// returns the predicate type that sigstore-go read.
+// theirs verifies an attestation with sigstore-go and returns its predicate type.
 func theirs(j judged) (string, error) {
 	var read sigbundle.Bundle
 	if err := read.UnmarshalJSON(j.attestation); err != nil {
@@ -253,7 +251,7 @@ type signedPart struct {
 	Sig []byte `json:"sig"`
 }
 
-// signers returns a signer for every kind of key in a root of trust.
+// signers returns a signer for every kind of key.
 func signers(t *testing.T) map[string]trust.Signer {
 	t.Helper()
 	_, secret, err := ed25519.GenerateKey(rand.Reader)
@@ -342,7 +340,7 @@ func verifyReport(t *testing.T, about *bundle.Blob, signer trust.Signer) func([]
 	}
 }
 
-// carrying returns a copy of the manifest in which an annotation contains another attestation.
+// carrying returns a copy of the manifest with another attestation in an annotation.
 func carrying(t *testing.T, manifest bundle.Blob, annotation string, attestation []byte) bundle.Fetched {
 	t.Helper()
 	var shape ocispec.Manifest
@@ -383,7 +381,7 @@ func marshal(t *testing.T, v any) []byte {
 	return bytes.TrimSpace(data)
 }
 
-// otherForm returns the signature (r, n-s) for the signature (r, s). Both verify for the same key.
+// otherForm returns the equivalent signature (r, n-s) for the signature (r, s).
 func otherForm(t *testing.T, key *ecdsa.PublicKey, sig []byte) []byte {
 	t.Helper()
 	var parts struct{ R, S *big.Int }

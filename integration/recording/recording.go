@@ -1,8 +1,7 @@
-// Package recording draws the output of a command as an animated SVG for web pages. Its input is the steps of the
-// command and the lines after the steps. Its output is one file without scripts, fonts or links.
+// Package recording draws the output of a command as an animated SVG without scripts, fonts or links.
 //
-// The animation has a fixed length and gives each step the same time, so equal output gives equal recordings. It
-// follows the reader's color scheme, and shows the final picture if the reader prefers reduced motion.
+// The animation has a fixed length, so equal output gives equal recordings. It follows the reader's color scheme, and
+// shows the final picture if the reader prefers reduced motion.
 package recording
 
 import (
@@ -20,17 +19,16 @@ type Recording struct {
 	Title string
 	// Command is the command line.
 	Command string
-	// Steps contains the titles of the steps in order. All steps are shown as succeeded.
+	// Steps contains the titles of the steps, which are shown as succeeded.
 	Steps []string
 	// Rest contains the lines after the steps.
 	Rest []string
 }
 
 const (
-	// Length is the time of one pass of the animation.
+	// Length is the duration of the animation.
 	Length = 20 * time.Second
-	// begin and end are the percentages of a pass at which the first step starts and the last step ends. The result
-	// stays visible for the rest of the pass.
+	// begin and end are the times of the first and last step in percent of the animation.
 	begin, end = 4.0, 76.0
 
 	lineHeight, charWidth, margin = 19.0, 7.83, 20.0

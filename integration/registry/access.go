@@ -44,7 +44,7 @@ func (r *Registry) makeCertificate() error {
 	return err
 }
 
-// NewCertificate creates a self-signed CA certificate that is valid for a day, and its key. Both are PEM-encoded.
+// NewCertificate creates a self-signed CA certificate for a day, and its key. Both are PEM-encoded.
 func NewCertificate(address net.IP, names ...string) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -13,19 +13,18 @@ import (
 	"time"
 )
 
-// Names of environment variables with the paths of programs: distribution's registry with its S3 driver, and
-// versity's S3 gateway.
+// Environment variables with the paths of programs: distribution's registry with its S3 driver, and versity's S3
+// gateway.
 const (
 	EnvDistribution = "DISTRIBUTION"
 	EnvVersitygw    = "VERSITYGW"
 )
 
-// ErrNoBucket reports that this machine has no S3 gateway or no registry with an S3 driver.
+// ErrNoBucket means that this machine has no S3 gateway or no registry with an S3 driver.
 var ErrNoBucket = errors.New("no registry on S3: set $" + EnvDistribution + " and $" + EnvVersitygw +
 	" to their programs, as `make test-s3` does")
 
-// Bucket is an S3 gateway that stores its data in a folder, and a registry that stores its data in a bucket of that
-// gateway. Both run as separate programs.
+// Bucket is an S3 gateway with its data in a folder, and a registry with its data in a bucket of the gateway.
 type Bucket struct {
 	// Host and Gateway are the addresses of the registry and the gateway. Direct is a second registry that does not
 	// redirect its clients.
@@ -41,7 +40,7 @@ const (
 	secretKey  = "not-a-secret-of-anybody"
 )
 
-// StartBucket starts the gateway and the registries, with their data below a folder.
+// StartBucket starts the gateway and the registries with their data in a folder.
 func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 	if os.Getenv(EnvDistribution) == "" || os.Getenv(EnvVersitygw) == "" {
 		return nil, ErrNoBucket
@@ -66,7 +65,7 @@ func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 		*address = listener.Addr().String()
 		listeners = append(listeners, listener)
 	}
-	for _, listener := range listeners { // close all listeners only now, so that the three ports differ
+	for _, listener := range listeners { // open listeners ensure three different ports
 		if err := listener.Close(); err != nil {
 			return nil, err
 		}
@@ -110,7 +109,7 @@ http: {addr: "%s", secret: loopback}
 	return err
 }
 
-// Stop stops the S3 gateway without deleting its data.
+// Stop stops the S3 gateway. The data remains.
 func (b *Bucket) Stop() error {
 	if b.gateway == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
 )
 
-// CollectGarbage collects garbage like `registry garbage-collect`, with --delete-untagged if untagged is true. Clients
-// must not write during the collection.
+// CollectGarbage runs `registry garbage-collect`. If untagged is true, it also deletes untagged manifests. Clients
+// must not write at the same time.
 func (r *Registry) CollectGarbage(ctx context.Context, untagged bool) error {
 	files := filesystem.New(filesystem.DriverParameters{RootDirectory: filepath.Join(r.dir, "data"), MaxThreads: 100})
 	namespace, err := storage.NewRegistry(ctx, files, storage.EnableDelete)

@@ -24,7 +24,7 @@ func repository(t *testing.T, r *Registry, name string) *remote.Repository {
 		t.Fatal(err)
 	}
 	repo.PlainHTTP = true
-	// The default client of oras retries requests, which would change the request counts and hide injected faults.
+	// The default client retries requests, which would hide injected faults.
 	repo.Client = http.DefaultClient
 	return repo
 }

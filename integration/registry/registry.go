@@ -1,5 +1,5 @@
-// Package registry runs a real OCI registry (distribution) in this process with data on a file system. A scenario can
-// stop and restart the registry, and intercept its requests.
+// Package registry runs a real OCI registry (distribution) in this process. Tests can stop and restart it, and
+// intercept requests.
 package registry
 
 import (
@@ -30,9 +30,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/loopback"
 )
 
-// Options describe a registry.
+// Options configure a registry.
 type Options struct {
-	// Dir is the folder for the data. If it is empty, Start creates a folder and Close removes it.
+	// Dir is the folder for the data. If empty, Start creates a temporary folder.
 	Dir string
 	// Address is the HOST:PORT to listen on, with an IP as host. The default is a free loopback address.
 	Address string
@@ -40,16 +40,16 @@ type Options struct {
 	TLS bool
 	// Users maps user names to passwords. Nil allows anonymous access.
 	Users map[string]string
-	// KeySet is a file with the public keys of a token service. If it is set, tokens of that service authorize requests
-	// (see ServeTokens).
+	// KeySet is a file with the public keys of a token service (see ServeTokens). If set, requests need a token of
+	// that service.
 	KeySet string
-	// Config is a configuration file of distribution that defines storage and authentication. It can be nil.
+	// Config is a configuration file of distribution for storage and authentication. It can be nil.
 	Config []byte
-	// NotifyURL receives a notification of every push, with NotifyToken. Empty disables notifications.
+	// NotifyURL receives notifications of pushes, with NotifyToken. Empty disables notifications.
 	NotifyURL, NotifyToken string
 }
 
-// Names that the token service of a registry with a KeySet must use in its tokens.
+// Names that the token service must use in its tokens.
 const (
 	TokenIssuer  = "kyma-pull"
 	TokenService = "registry"
@@ -115,7 +115,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 	config := &configuration.Configuration{Storage: configuration.Storage{
 		"filesystem": configuration.Parameters{"rootdirectory": filepath.Join(r.dir, "data")},
 		"delete":     configuration.Parameters{"enabled": true},
-		// Disable upload purging, because its goroutine would continue after Close has removed the folder.
+		// The goroutine that purges uploads would continue after Close.
 		"maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
 	}}
 	if options.Config != nil {
@@ -150,7 +150,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 				"Authorization": {"Bearer " + options.NotifyToken},
 			},
 			Timeout: 5 * time.Second, Threshold: 3, Backoff: time.Second,
-			// docs/guides/notifications.md ignores the same actions
+			// docs/guides/notifications.md ignores the same actions.
 			Ignore: configuration.Ignore{Actions: []string{"pull", "mount", "delete"}},
 		}}
 	}
@@ -160,7 +160,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 
 func (r *Registry) serve(listener net.Listener) {
 	server := &http.Server{Handler: http.HandlerFunc(r.answer), ReadHeaderTimeout: time.Minute,
-		// Discard TLS errors, which scenarios cause on purpose with clients that do not trust the certificate.
+		// Scenarios cause TLS errors on purpose.
 		ErrorLog: log.New(io.Discard, "", 0)}
 	if r.certificate != nil {
 		listener = tls.NewListener(listener, &tls.Config{
@@ -199,7 +199,7 @@ func (r *Registry) Host() string { return r.address }
 // Dir returns the folder with the data.
 func (r *Registry) Dir() string { return r.dir }
 
-// CA returns the PEM certificate of the registry's CA, or nil if TLS is disabled.
+// CA returns the PEM certificate of the registry's CA, or nil without TLS.
 func (r *Registry) CA() []byte { return r.ca }
 
 // Requests returns the number of requests.
@@ -215,22 +215,21 @@ func (r *Registry) Traffic() Traffic {
 	return maps.Clone(r.traffic)
 }
 
-// Intercept calls f before the registry handles a request. If f returns true, it has responded, and the registry does
-// not see the request. Nil removes f.
+// Intercept calls f before the registry handles a request. If f returns true, the registry does not handle the
+// request. Nil removes f.
 func (r *Registry) Intercept(f func(http.ResponseWriter, *http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.intercept = f
 }
 
-// Observe calls f after every request with the status of the response. Nil removes f.
+// Observe calls f after every request. Nil removes f.
 func (r *Registry) Observe(f func(request *http.Request, status int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.observe = f
 }
 
-// answered records the status of a response.
 type answered struct {
 	http.ResponseWriter
 	status int
@@ -241,11 +240,9 @@ func (a *answered) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets http.ResponseController use the original writer.
 func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// ServeTokens forwards token requests to the service at an address, as an ingress does. Clients use the registry's own
-// host.
+// ServeTokens forwards token requests to the service at an address, as an ingress does.
 func (r *Registry) ServeTokens(address string) {
 	proxy := &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(p *httputil.ProxyRequest) {
 		p.SetURL(&url.URL{Scheme: "http", Host: address})
@@ -255,7 +252,7 @@ func (r *Registry) ServeTokens(address string) {
 	r.tokens = proxy
 }
 
-// Stop disconnects the registry from the network. The data remains.
+// Stop stops serving requests. The data remains.
 func (r *Registry) Stop() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Class is the type of the resource that a request reads or writes.
+// Class is the type of resource in a request.
 type Class string
 
 // Classes of requests, by the end of their path.
@@ -18,7 +18,7 @@ const (
 	Other     Class = "other" // the root of the API, the catalog and referrers
 )
 
-// Request identifies requests with the same method and class.
+// Request is a key for requests with the same method and class.
 type Request struct {
 	Method string
 	Class  Class

@@ -24,18 +24,17 @@ import (
 // EnvZot is the environment variable with the path of zot.
 const EnvZot = "ZOT"
 
-// ErrNoZot reports that this machine has no zot.
+// ErrNoZot means that this machine has no zot.
 var ErrNoZot = errors.New("no zot: set $" + EnvZot + " to its program")
 
-// Zot is a zot registry on the loopback address, running or stopped.
+// Zot is a zot registry on the loopback address.
 type Zot struct {
 	address, dir, program string
 	cmd                   *exec.Cmd
 }
 
-// StartZot starts the zot program in $ZOT with its data below dir. If $ZOT is empty, it unpacks the program from the
-// gzip file packed. It sets the address and the folder in configuration and disables TLS. A nil configuration disables
-// access control and garbage collection.
+// StartZot starts zot from $ZOT, or else from the gzip file packed, with its data in dir. A nil configuration
+// disables access control and garbage collection.
 func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Zot, error) {
 	z := &Zot{dir: dir, program: os.Getenv(EnvZot)}
 	if z.program == "" {
@@ -56,8 +55,8 @@ func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Z
 	return z, z.Resume(ctx)
 }
 
-// StartCollectingZot starts zot without deduplication, as docs/guides/registry.md requires, and with continuous garbage
-// collection of untagged and unreferenced manifests that are older than age.
+// StartCollectingZot starts zot as docs/guides/registry.md requires, with continuous garbage collection of
+// unreferenced manifests that are older than age.
 func StartCollectingZot(ctx context.Context, dir, packed string, age time.Duration) (*Zot, error) {
 	configuration, err := json.Marshal(map[string]any{"storage": map[string]any{
 		"dedupe": false, "gc": true, "gcDelay": age.String(), "gcInterval": "1s", "gcMaxSchedulerDelay": "100ms",
@@ -121,7 +120,7 @@ func (z *Zot) config() string { return filepath.Join(z.dir, "zot.json") }
 // Host is zot's host and port.
 func (z *Zot) Host() string { return z.address }
 
-// Data returns the folder that contains a folder for each repository.
+// Data returns the folder with zot's repositories.
 func (z *Zot) Data() string { return filepath.Join(z.dir, "data") }
 
 // Stop stops zot. The data remains.

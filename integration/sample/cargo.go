@@ -23,11 +23,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Cargo is a bundle with one module whose image can have any size, for air-gap tests. The module's content is a Helm
-// chart, and its component does not list images.
+// Cargo is a bundle with one module whose image can have any size, for air-gap tests.
 type Cargo struct {
 	Registries *store.Registries
-	// Prefix is the registry's host and path. The image is in its repository "cargo".
+	// Prefix is the registry's host and path.
 	Prefix string
 	// Keys is the folder with the root of trust and the publisher's key.
 	Keys    string
@@ -75,8 +74,7 @@ func (c Cargo) Publish(ctx context.Context) error {
 	return c.pushBundle(ctx)
 }
 
-// pushLayer pushes a layer of pseudorandom bytes. It generates the same bytes twice, for the digest and for the push,
-// so that it does not need to buffer them.
+// pushLayer pushes a layer of pseudorandom bytes. It generates the bytes twice instead of buffering them.
 func (c Cargo) pushLayer(ctx context.Context, to oras.Target, seed byte) (ocispec.Descriptor, error) {
 	noise := func() io.Reader { return io.LimitReader(rand.NewChaCha8([32]byte{seed}), c.LayerBytes) }
 	hash := sha256.New()

@@ -117,7 +117,7 @@ spec:
       - {name: manager, image: example.org/overlay}
 `
 
-// Tar packs files into a reproducible archive. The arguments alternate between a file name and its content.
+// Tar packs files into a reproducible archive. files alternates between names and contents.
 func Tar(files ...string) []byte {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
@@ -151,7 +151,7 @@ func gzipped(data []byte) []byte {
 	return buffer.Bytes()
 }
 
-// TarLink returns an archive with one symbolic link, which valid modules do not contain.
+// TarLink returns an archive with one symbolic link, which is invalid in a module.
 func TarLink(name, target string) []byte {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)

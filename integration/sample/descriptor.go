@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// Signer signs components under a name, like the official tool with a plain RSA key.
+// Signer signs components under a name with a plain RSA key.
 type Signer struct {
 	Name string
 	Key  *rsa.PrivateKey
@@ -28,7 +28,7 @@ func NewSigner(name string) (Signer, error) {
 	return Signer{name, key}, err
 }
 
-// PublicPEM returns the public key as a PEM block, as a module team would send it to an operator.
+// PublicPEM returns the public key as a PEM block.
 func (s Signer) PublicPEM() []byte {
 	der, err := x509.MarshalPKIXPublicKey(&s.Key.PublicKey)
 	if err != nil {
@@ -37,8 +37,7 @@ func (s Signer) PublicPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// InContext converts a component descriptor to JSON and sets its repository contexts. The last one is the repository at
-// host and path.
+// InContext converts a component descriptor to JSON and adds a repository context for host and path.
 func InContext(descriptor []byte, host, path string) ([]byte, error) {
 	var document map[string]any
 	if err := yaml.Unmarshal(descriptor, &document); err != nil {

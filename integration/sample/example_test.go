@@ -12,7 +12,6 @@ import (
 
 var update = flag.Bool("update", false, "write docs/example")
 
-// TestExampleIsCurrent compares docs/example, which the README publishes, with the samples; -update writes it.
 func TestExampleIsCurrent(t *testing.T) {
 	want := t.TempDir()
 	if err := WriteArchive(t.Context(), filepath.Join(want, "components"), Scaler("1.7.0"),

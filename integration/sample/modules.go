@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Scaler returns a module like Kyma's keda module, with a CRD, a default CR, an operator and the operator's RBAC rules.
-// Version 1.7.0 contains a PriorityClass that later versions do not contain.
+// Scaler returns a module with a CRD, a default CR, an operator and RBAC rules, as in Kyma's keda module. Only
+// version 1.7.0 contains a PriorityClass.
 func Scaler(version string) Version {
 	manifest := fmt.Sprintf(scaler, version)
 	if version == "1.7.0" {

@@ -1,5 +1,5 @@
-// Package sample creates modules for the demo and for scenarios: OCM components with plain manifests, and their catalog
-// entries.
+// Package sample creates modules for the demo and for scenarios: OCM components with plain manifests, and their
+// catalog entries.
 package sample
 
 import (
@@ -30,19 +30,17 @@ type Version struct {
 	Version string
 	// Manifest contains the module's objects as YAML documents.
 	Manifest string
-	// DefaultCR is the module's default CR, or empty.
+	// DefaultCR is the module's default CR. It can be empty.
 	DefaultCR string
-	// UsesValues contains the names of the runtime values that the module uses, separated by commas.
+	// UsesValues lists the runtime values that the module uses, separated by commas.
 	UsesValues string
 	// Manager is the Deployment in kyma-system that decides whether the module is ready. It can be empty.
 	Manager string
-	// RequiresDowntime makes an upgrade to this version wait for a maintenance window.
+	// RequiresDowntime means that an upgrade to this version waits for a maintenance window.
 	RequiresDowntime bool
-	// Resources contains the resources of the component. If it is empty, the only resource is raw-manifest with the
-	// Manifest.
+	// Resources contains the resources of the component. The default is one raw-manifest with the Manifest.
 	Resources []Resource
-	// Context is the host and path of the descriptor's repository context. Lifecycle-manager cannot install a module
-	// without a repository context.
+	// Context is the host and path of the repository context, which lifecycle-manager requires.
 	Context string
 	// References contains the components to which this component refers.
 	References []Version
@@ -50,13 +48,13 @@ type Version struct {
 	Signed []Signer
 }
 
-// Resource is one resource of a component: either embedded content, or the reference of an image.
+// Resource is one resource of a component: embedded content or an image reference.
 type Resource struct {
 	Name, Type, MediaType string
 	Content               []byte
-	// Image is the reference of an image. If it is set, Content is empty.
+	// Image is an image reference. Content is then empty.
 	Image string
-	// ImageDigest is the digest of the image that the component's signatures cover. It can be empty.
+	// ImageDigest is the image digest that the component's signatures cover. It can be empty.
 	ImageDigest digest.Digest
 }
 
@@ -123,7 +121,7 @@ func Release(module, component string, channels ...v1beta2.ChannelVersion) *v1be
 	}
 }
 
-// Channel returns an entry of spec.channels that sets the version of a channel.
+// Channel returns an entry of spec.channels.
 func Channel(channel, version string) v1beta2.ChannelVersion {
 	return v1beta2.ChannelVersion{Channel: channel, Version: version}
 }

@@ -1,6 +1,6 @@
-// Package samplemodule is a module with its own operator, like the modules of Kyma teams. It has a CRD, a default CR, a
-// Deployment with its RBAC rules, a finalizer that can block, and an operator image. In a cluster without kubelets
-// (kwok), its Deployment becomes ready but its CRs are not reconciled.
+// Package samplemodule is a module with its own operator, as the modules of Kyma teams. It has a CRD, a default CR, a
+// Deployment with RBAC rules, a finalizer that can block, and an operator image. In a cluster without kubelets, its
+// CRs are not reconciled.
 package samplemodule
 
 import (
@@ -13,26 +13,24 @@ import (
 // Module is the module's name.
 const Module = "beacon"
 
-// ImageRepository is the host in the operator's image reference. Tests load the image into the clusters instead of
-// pushing it.
+// ImageRepository is the host in the operator's image reference. Tests load the image into the clusters.
 const ImageRepository = "kyma-pull.dev"
 
 // Names of the module's objects.
 const (
 	Operator  = "beacon-operator" // Deployment in kyma-system
 	Settings  = "beacon-settings" // ConfigMap in kyma-system
-	DefaultCR = "default"         // Beacon in kyma-system; the operator creates its ConfigMap beacon-default
-	// LabelUses on a ConfigMap contains the name of a Beacon in the same namespace. While such a ConfigMap exists, the
-	// operator keeps its finalizer on the Beacon.
+	DefaultCR = "default"         // Beacon in kyma-system with ConfigMap beacon-default
+	// LabelUses on a ConfigMap contains the name of a Beacon in the same namespace. The operator then keeps its
+	// finalizer on the Beacon.
 	LabelUses = "beacon.kyma-pull.dev/uses"
 	Finalizer = "beacon.kyma-pull.dev/operator"
 )
 
-// Image returns the reference of the operator's image for a version of the module. Tests must load the image into the
-// clusters, because no registry serves it.
+// Image returns the operator's image for a version of the module. Tests must load the image into the clusters.
 func Image(version string) string { return ImageRepository + "/" + Operator + ":" + version }
 
-// Versions of the module. The operator has a separate image for each version, except VersionPrioritized.
+// Versions of the module. Each has its own operator image, except VersionPrioritized.
 const (
 	VersionGood   = "1.0.0"
 	VersionBetter = "1.1.0"
@@ -45,8 +43,8 @@ func Good() sample.Version {
 	return version(VersionGood, Image(VersionGood), "", priority)
 }
 
-// Prioritized returns a version whose pods use the module's own PriorityClass, as some versions of Kyma's keda module
-// do. An upgrade to a version without it must update the Deployment before it deletes the PriorityClass.
+// Prioritized returns a version whose pods use the module's own PriorityClass. An upgrade to a version without the
+// PriorityClass must update the Deployment before it deletes the PriorityClass.
 func Prioritized() sample.Version {
 	return version(VersionPrioritized, Image(VersionGood), "\n      priorityClassName: beacon", priority)
 }
@@ -54,7 +52,7 @@ func Prioritized() sample.Version {
 // Better returns a version with a newer operator and the same behavior.
 func Better() sample.Version { return Patch(VersionBetter) }
 
-// Patch returns a version with the given version number that uses the image of VersionBetter.
+// Patch returns a version with another version number and the image of VersionBetter.
 func Patch(number string) sample.Version {
 	return version(number, Image(VersionBetter), "", "")
 }

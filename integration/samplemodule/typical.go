@@ -7,17 +7,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TypicalModule is the name of the module that Typical returns.
 const TypicalModule = "lantern"
 
-// TypicalManager is the name of the module's Deployment in kyma-system.
 const TypicalManager = "lantern-manager"
 
-// TypicalObjects is the number of objects that the module installs: 26 from its content, and the default CR.
+// TypicalObjects is the number of objects that the module Typical installs, including the default CR.
 const TypicalObjects = 27
 
-// Typical returns a version of a module of typical size: CRDs, a manager Deployment with its RBAC rules, webhooks,
-// ConfigMaps and a default CR. Versions differ only in the Deployment and in one ConfigMap.
+// Typical returns a module version of typical size: CRDs, a Deployment with RBAC rules, webhooks, ConfigMaps and a
+// default CR. Versions differ only in the Deployment and in one ConfigMap.
 func Typical(number string) sample.Version {
 	image := ImageRepository + "/" + TypicalManager + ":" + number
 	content := fmt.Sprintf(typical, number, image)

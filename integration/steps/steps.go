@@ -1,5 +1,5 @@
 // Package steps prints the progress of a command's steps: with a spinner and the elapsed time on a terminal, or as
-// plain lines. Main gives the command an empty folder for its files.
+// plain lines.
 package steps
 
 import (
@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Main empties the folder dir and calls command with the folder's absolute path. SIGINT and SIGTERM cancel the context.
-// If the command fails, Main prints the error and exits with code 1.
+// Main empties the folder dir and calls command with its absolute path. SIGINT and SIGTERM cancel the context. If the
+// command fails, Main prints the error and exits with code 1.
 func Main(name, dir string, command func(ctx context.Context, dir string) error) {
 	log.SetLogger(logr.Discard()) // discard logs, which would interrupt the printed steps
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -55,7 +55,7 @@ func New(out *os.File) *Printer {
 	return &Printer{out: out, terminal: term.IsTerminal(int(out.Fd()))}
 }
 
-// Step runs one step and prints its start and its outcome.
+// Step runs one step and prints its start and its result.
 func (p *Printer) Step(title string, run func() error) error {
 	p.number++
 	title = fmt.Sprintf("%d. %s", p.number, title)

@@ -18,12 +18,11 @@ func (a *attempt) drift(ctx context.Context) error {
 	})
 }
 
-// deleted deletes an object of the module. It waits until the agent has created the object again and the module is
-// Ready.
+// deleted deletes an object of the module and waits until the agent has created it again and the module is Ready.
 func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
 	o, ok := deletable(a.after)
 	if !ok {
-		return nil // skip, because deleting any object of this module could lose data
+		return nil // deleting any object of this module could lose data
 	}
 	found, err := mustRead(ctx, r, o)
 	if err != nil {
@@ -42,8 +41,7 @@ func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
 		})
 }
 
-// changed finds the first object of the module with a field that is safe to change, and changes the field. It waits
-// until the agent has reverted the change.
+// changed changes a field of an object and waits until the agent has reverted the change.
 func (a *attempt) changed(ctx context.Context, r *fleet.Runtime) error {
 	for _, o := range a.after {
 		found, err := mustRead(ctx, r, o)

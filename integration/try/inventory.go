@@ -17,7 +17,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// object identifies an object of a module.
 type object struct {
 	schema.GroupVersionKind
 	client.ObjectKey
@@ -35,7 +34,7 @@ func same(a, b object) bool {
 	return a.GroupKind() == b.GroupKind() && a.ObjectKey == b.ObjectKey
 }
 
-// without returns the objects, except those that are also in excluded.
+// without returns the objects that are not in excluded.
 func without(objects, excluded []object) []object {
 	return slices.DeleteFunc(slices.Clone(objects), func(o object) bool {
 		return slices.ContainsFunc(excluded, func(other object) bool { return same(o, other) })
@@ -50,7 +49,7 @@ func names(objects []object) string {
 	return strings.Join(all, ", ")
 }
 
-// inventory returns the module's objects that the agent recorded in the Manifest, and the module's default CR.
+// inventory returns the module's objects in the Manifest's inventory, and its default CR.
 func inventory(ctx context.Context, r *fleet.Runtime, module string) ([]object, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module},
@@ -73,14 +72,14 @@ func inventory(ctx context.Context, r *fleet.Runtime, module string) ([]object, 
 			return nil, fmt.Errorf("get the scope of %s in %s: %w", o, r.ID, err)
 		}
 		if namespaced && o.Namespace == "" {
-			o.Namespace = v1beta2.RuntimeNamespace // the agent's default for objects without a namespace
+			o.Namespace = v1beta2.RuntimeNamespace // the agent's default namespace
 		}
 		all = append(without(all, []object{o}), o)
 	}
 	return all, nil
 }
 
-// read returns an object in a runtime, or nil if the object does not exist.
+// read returns an object in a runtime, or nil if it does not exist.
 func read(ctx context.Context, r *fleet.Runtime, o object) (*unstructured.Unstructured, error) {
 	found := &unstructured.Unstructured{}
 	found.SetGroupVersionKind(o.GroupVersionKind)
@@ -94,7 +93,7 @@ func read(ctx context.Context, r *fleet.Runtime, o object) (*unstructured.Unstru
 	return found, nil
 }
 
-// mustRead reads an object that must exist.
+// mustRead is like read, but returns an error if the object does not exist.
 func mustRead(ctx context.Context, r *fleet.Runtime, o object) (*unstructured.Unstructured, error) {
 	found, err := read(ctx, r, o)
 	if err == nil && found == nil {
@@ -103,7 +102,7 @@ func mustRead(ctx context.Context, r *fleet.Runtime, o object) (*unstructured.Un
 	return found, err
 }
 
-// uids returns the UIDs of objects that must exist.
+// uids returns the UIDs of objects. All objects must exist.
 func uids(ctx context.Context, r *fleet.Runtime, objects []object) (map[object]types.UID, error) {
 	all := map[object]types.UID{}
 	for _, o := range objects {
@@ -116,8 +115,8 @@ func uids(ctx context.Context, r *fleet.Runtime, objects []object) (map[object]t
 	return all, nil
 }
 
-// deletable returns the object whose deletion does the least harm, by kind. It returns false if the module contains
-// only kinds that can contain data, CRDs or namespaces.
+// deletable returns the object whose deletion does the least harm. It returns false if every deletion could lose
+// data.
 func deletable(objects []object) (object, bool) {
 	for _, kind := range []string{"ConfigMap", "Service", "ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role",
 		"ServiceAccount", "Deployment"} {
@@ -128,8 +127,8 @@ func deletable(objects []object) (object, bool) {
 	return object{}, false
 }
 
-// change edits a field of o that the module sets, but does not send the change to the API server. It returns the path
-// of the field, or nil if no field is safe to change.
+// change edits a field of o that the module sets. It returns the path of the field, or nil if no field is safe to
+// change.
 func change(o *unstructured.Unstructured) []string {
 	switch o.GetKind() {
 	case "ConfigMap":
@@ -139,7 +138,7 @@ func change(o *unstructured.Unstructured) []string {
 		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 		for key := range data {
 			data[key] = "changed by a person"
-			// SetNestedStringMap cannot fail, because data is already a map of strings.
+			// data is already a map of strings
 			_ = unstructured.SetNestedStringMap(o.Object, data, "data")
 			return []string{"data"}
 		}

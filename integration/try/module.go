@@ -21,15 +21,13 @@ import (
 
 type module struct {
 	name, component, from, to string
-	// components contains the registry paths and archives from which the publisher reads the module. templates contains
-	// the ModuleTemplates of both versions. For the sample module, these fields are empty, and the try pushes the
-	// versions in samples to its own registry.
+	// components contains the registry paths and archives with the module, and templates the ModuleTemplates of both
+	// versions. Both are empty for the sample module, which is in samples.
 	components []string
 	templates  []*v1beta2.ModuleTemplate
 	samples    []sample.Version
 }
 
-// maxTemplateBytes is the maximum size of a file with ModuleTemplates.
 const maxTemplateBytes = 4 << 20
 
 func (o Options) module() (module, error) {
@@ -69,22 +67,21 @@ func (o Options) sample() (module, error) {
 		return module{}, errors.New("versions, components and templates need a component name")
 	}
 	from, to := sample.Scaler("1.7.0"), sample.Scaler("1.8.0")
-	if o.Ground != nil || o.Fleet != nil { // real pods need the sample module that has images
+	if o.Ground != nil || o.Fleet != nil { // real pods need a sample module with images
 		from, to = samplemodule.Good(), samplemodule.Better()
 	}
 	return module{name: from.Module, component: from.Component(), from: from.Version, to: to.Version,
 		samples: []sample.Version{from, to}}, nil
 }
 
-// sources returns the publisher's --components values for name: each archive if name is a folder of archives, or one
-// value.
+// sources returns the publisher's --components values for a registry path, an archive, or a folder of archives.
 func sources(name string) ([]string, error) {
 	location, isArchive := strings.CutPrefix(name, "ctf:")
 	info, err := os.Stat(location)
 	if isArchive && err != nil {
 		return nil, fmt.Errorf("components %s: %w", name, err)
 	}
-	if err != nil { // name is not a path on this machine, so it must be a registry path
+	if err != nil { // not a path on this machine, so it must be a registry path
 		return []string{name}, nil
 	}
 	location, err = filepath.Abs(location) // the publisher has another working directory
@@ -114,8 +111,7 @@ func archive(folder string) bool {
 	return err == nil
 }
 
-// template returns the ModuleTemplate of a version from templates, or a minimal ModuleTemplate if templates does not
-// contain it.
+// template returns the ModuleTemplate of a version from templates, or a minimal ModuleTemplate.
 func (m module) template(version string, templates []*v1beta2.ModuleTemplate) *v1beta2.ModuleTemplate {
 	at := slices.IndexFunc(templates, func(t *v1beta2.ModuleTemplate) bool {
 		return t.Spec.ModuleName == m.name && t.Spec.Version == version

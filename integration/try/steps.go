@@ -22,14 +22,13 @@ type attempt struct {
 	module        module
 	fleet         *fleet.Fleet // nil until start has started it
 	canary, other *fleet.Runtime
-	// before and after contain the objects of the older and the newer version after their installation.
+	// Objects of the older and the newer version after their installation.
 	before, after []object
-	// rollout is the name of the newest Rollout that a step has watched.
+	// rollout is the name of the newest Rollout.
 	rollout string
 }
 
-// step is one event during the test, such as an upgrade. checks lists the expected properties of the module in one
-// sentence.
+// step is one event, such as an upgrade. checks describes the expected properties of the module in one sentence.
 type step struct {
 	name, checks string
 	happens      func(context.Context) error
@@ -62,7 +61,7 @@ const (
 
 func (a *attempt) runtimes() []*fleet.Runtime { return []*fleet.Runtime{a.canary, a.other} }
 
-// inBoth calls check with the canary runtime and with the other runtime, and joins the errors.
+// inBoth calls check with both runtimes and joins the errors.
 func (a *attempt) inBoth(check func(*fleet.Runtime) error) error {
 	return errors.Join(check(a.canary), check(a.other))
 }
@@ -136,8 +135,8 @@ func (a *attempt) install(ctx context.Context) error {
 	return err
 }
 
-// runtime adds the module to a runtime's Kyma and labels the Kyma for a wave. It uses options.Runtimes[i], or adds a
-// runtime if the try started the fleet.
+// runtime adds the module to a runtime's Kyma and labels the Kyma for a wave. It creates a runtime if the try started
+// the fleet.
 func (a *attempt) runtime(ctx context.Context, i int, wave string) (*fleet.Runtime, error) {
 	if a.options.Fleet == nil {
 		kyma := fleet.NewKyma(wave, channel, a.module.name)
@@ -158,7 +157,7 @@ func (a *attempt) runtime(ctx context.Context, i int, wave string) (*fleet.Runti
 	})
 }
 
-// label labels the runtime's Kyma in the control plane with a wave. If wave is empty, it removes the label.
+// label labels the runtime's Kyma with a wave. An empty wave removes the label.
 func (a *attempt) label(ctx context.Context, r *fleet.Runtime, wave string) error {
 	record, err := r.Record(ctx)
 	if err != nil {
@@ -172,7 +171,7 @@ func (a *attempt) label(ctx context.Context, r *fleet.Runtime, wave string) erro
 	return a.fleet.Control.Patch(ctx, record, client.MergeFrom(before))
 }
 
-// withdraw removes the try's objects from the control plane of a fleet that the caller provided.
+// withdraw removes the try's objects from the control plane.
 func (a *attempt) withdraw(ctx context.Context) error {
 	if a.fleet == nil {
 		return nil
@@ -248,13 +247,12 @@ func (a *attempt) remove(ctx context.Context) error {
 	return a.gone(ctx, slices.DeleteFunc(objects, shared))
 }
 
-// shared reports whether an object is namespace kyma-system. The removal of a module does not delete this namespace,
-// because it also contains the agent.
+// shared reports whether an object is namespace kyma-system, which the removal of a module keeps.
 func shared(o object) bool {
 	return o.Kind == "Namespace" && o.ObjectKey == client.ObjectKey{Name: v1beta2.RuntimeNamespace}
 }
 
-// explain adds the output of `kcp-publisher why` for the module in both runtimes to an error.
+// explain adds the output of `kcp-publisher why` for both runtimes to an error.
 func (a *attempt) explain(ctx context.Context, err error) error {
 	if err == nil || a.canary == nil {
 		return err
@@ -263,7 +261,7 @@ func (a *attempt) explain(ctx context.Context, err error) error {
 		if r == nil {
 			continue
 		}
-		// If why fails, return the error without an explanation.
+		// Without the output of why, return the error unchanged.
 		if output, failed := a.fleet.Why(ctx, r.ID, a.module.name); failed == nil {
 			err = fmt.Errorf("%w\nwhy %s: %s", err, r.ID, output)
 		}

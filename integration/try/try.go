@@ -1,13 +1,12 @@
-// Package try tests two versions of a module before the module team releases them. It simulates the typical events in a
-// fleet.
+// Package try tests two versions of a module before the module team releases them. It simulates the typical events in
+// a fleet.
 //
-// A try starts a registry, the publisher, two agents, and API servers for a control plane and two runtimes. It installs
-// the older version and rolls out the newer version, first to the canary and then to the other runtime. It also kills
-// an agent, deletes and changes objects, and stops the registry. Each step has a verdict. The error of a failed step
-// contains the cause and the objects.
+// A try starts a registry, the publisher, two agents, and API servers for a control plane and two runtimes. It
+// installs the older version and rolls out the newer version, first to the canary. It also kills an agent, deletes
+// and changes objects, and stops the registry. Each step has a verdict.
 //
-// The clusters have no nodes. The module's Deployments, StatefulSets and DaemonSets become ready immediately, unless
-// they have the annotation kyma-pull.dev/simulate: broken. Pods never start, so a try does not test images.
+// The clusters have no nodes, so a try does not test images. The module's workloads become ready immediately, unless
+// they have the annotation kyma-pull.dev/simulate: broken.
 //
 // A module team calls Module from its own test:
 //
@@ -18,8 +17,8 @@
 //		})
 //	}
 //
-// Outside this repository, $KYMA_PULL_PROGRAMS must be the path of a folder with kcp-publisher and skr-agent. Module
-// discards the logs of controller-runtime, because the steps report all relevant results.
+// Outside this repository, $KYMA_PULL_PROGRAMS must be a folder with kcp-publisher and skr-agent. Module discards the
+// logs of controller-runtime.
 package try
 
 import (
@@ -39,38 +38,37 @@ import (
 
 // Options configure a try.
 type Options struct {
-	// Component is the module's OCM component, such as example.org/module/mailer. The last part is the module's name.
-	// Empty selects the sample module.
+	// Component is the module's OCM component, such as example.org/module/mailer. Empty selects the sample module.
 	Component string
-	// From is the older version, and To the newer version. Leave both empty for the sample module.
+	// From is the older version, and To the newer version. Both are empty for the sample module.
 	From, To string
 	// Components contains the sources of the component: registry paths, common transport archives (with an optional
 	// prefix ctf:), or folders of archives.
 	Components []string
-	// Templates contains files with ModuleTemplates, or folders of such files. If a version has no ModuleTemplate, the
-	// try creates one without a manager and without a default CR.
+	// Templates contains files or folders with ModuleTemplates. The default is a ModuleTemplate without a manager and
+	// without a default CR.
 	Templates []string
 	// ReadyWithin is the time limit for installing or upgrading the module in one runtime. 0 means two minutes.
 	ReadyWithin time.Duration
-	// Dir is the folder for logs and kubeconfigs. If it is empty, a temporary folder is used and removed at the end.
+	// Dir is the folder for logs and kubeconfigs. If empty, a temporary folder is used.
 	Dir string
 	// Progress receives a line for each long step. It can be nil.
 	Progress io.Writer
-	// RegistryFlags contains the publisher's flags for the component registries, such as --registry-config.
+	// RegistryFlags contains the publisher's flags for registries, such as --registry-config.
 	RegistryFlags []string
-	// Clusters lends the API servers. If it is nil, the try starts new ones.
+	// Clusters lends the API servers. If nil, the try starts new ones.
 	Clusters *cluster.Pool
-	// Ground provides kind clusters with real pods instead of API servers. It is closed at the end.
+	// Ground provides kind clusters instead of API servers. The try closes it.
 	Ground fleet.Ground
 	// Fleet is a running fleet, and Runtimes are two of its runtimes without the module: the canary and the other
-	// runtime. At the end, the try removes its objects from the control plane. If Fleet is nil, the try starts a fleet.
+	// runtime. If Fleet is nil, the try starts a fleet.
 	Fleet    *fleet.Fleet
 	Runtimes [2]*fleet.Runtime
 	// Around wraps each step, for example to show progress. It must call step and return its error. It can be nil.
 	Around func(title string, step func() error) error
 }
 
-// Module tries a module in a test: one subtest for each step, up to the first failure.
+// Module tries a module in a test, with one subtest for each step, up to the first failure.
 func Module(t *testing.T, options Options) {
 	t.Helper()
 	log.SetLogger(logr.Discard()) // without a logger, controller-runtime prints a stack trace after half a minute
@@ -87,11 +85,9 @@ func Module(t *testing.T, options Options) {
 	}
 }
 
-// errNotRun is the result of all steps after a failed step.
 var errNotRun = errors.New("not run, because an earlier step failed")
 
-// Run tries a module and returns the verdict of each step. It returns an error if the try could not run or clean up,
-// but not for a failed step.
+// Run tries a module and returns the verdict of each step. An error means that the try could not run or clean up.
 func Run(ctx context.Context, options Options) ([]Verdict, error) {
 	m, err := options.module()
 	if err != nil {
@@ -130,8 +126,7 @@ func (a *attempt) run(ctx context.Context) []Verdict {
 	return verdicts
 }
 
-// leave closes the fleet if the try started it. If the caller provided the fleet, leave removes the try's objects from
-// its control plane.
+// leave closes the fleet if the try started it. Otherwise, it removes the try's objects from the control plane.
 func (a *attempt) leave(ctx context.Context) error {
 	switch {
 	case a.options.Fleet != nil:

@@ -15,11 +15,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelStage is a label of Kymas. The RolloutPolicy uses it to select the runtimes of each wave.
+// labelStage is the label of Kymas by which the RolloutPolicy selects the runtimes of each wave.
 const labelStage = "stage"
 
-// course returns a course with two waves: the canary, then the other runtime. A runtime that is not ready in time
-// fails, and a failure rolls back the version.
+// course returns two waves: the canary, then the other runtime. A failure rolls back the version.
 func course(readyWithin time.Duration) v1alpha1.Course {
 	deadline := metav1.Duration{Duration: readyWithin}
 	all := int32(100)
@@ -71,7 +70,7 @@ func (a *attempt) published(ctx context.Context, r *fleet.Runtime) (string, erro
 	return kyma.Status.Runtime.Published.Digest, nil
 }
 
-// untilBegun waits until a Rollout of the newer version exists. It ignores the Rollout with the UID earlier.
+// untilBegun waits until a new Rollout exists. earlier is the UID of the previous Rollout.
 func (a *attempt) untilBegun(ctx context.Context, earlier string) error {
 	return fleet.Until(ctx, a.options.ReadyWithin, "a rollout of "+a.module.to+" begins", func() (bool, string) {
 		var all v1alpha1.RolloutList
@@ -88,7 +87,7 @@ func (a *attempt) untilBegun(ctx context.Context, earlier string) error {
 	})
 }
 
-// rolledOut waits for the successful end of the rollout.
+// rolledOut waits until the rollout has succeeded.
 func (a *attempt) rolledOut(ctx context.Context) error {
 	status, err := a.ended(ctx)
 	if err != nil {
@@ -101,10 +100,10 @@ func (a *attempt) rolledOut(ctx context.Context) error {
 	return err
 }
 
-// ended waits until the rollout has ended with any result, or has paused for an operator's decision.
+// ended waits until the rollout has ended or paused.
 func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 	var status v1alpha1.RolloutStatus
-	// The limit allows ReadyWithin for each of the two waves and for a rollback.
+	// The limit allows ReadyWithin for each wave and for a rollback.
 	err := fleet.Until(ctx, 3*a.options.ReadyWithin+time.Minute, "rollout "+a.rollout+" ends", func() (bool, string) {
 		rollout, err := a.fleet.Rollout(ctx, a.rollout)
 		if err != nil {
@@ -160,8 +159,7 @@ func (a *attempt) undo(ctx context.Context) error {
 	return a.gone(ctx, without(a.after, a.before))
 }
 
-// again deletes the Rollout of the newer version, so the publisher rolls the version out again. It waits for the
-// success.
+// again deletes the Rollout of the newer version and waits until the next Rollout has succeeded.
 func (a *attempt) again(ctx context.Context) error {
 	rollout, err := a.fleet.Rollout(ctx, a.rollout)
 	if err != nil {
@@ -179,7 +177,7 @@ func (a *attempt) again(ctx context.Context) error {
 	return a.pruned(ctx)
 }
 
-// ready reports whether the Manifest in the runtime shows the module as Ready. The control plane's status can be older.
+// ready reports whether the Manifest in the runtime is Ready. The control plane's status can be older.
 func ready(ctx context.Context, r *fleet.Runtime, module string) (bool, string) {
 	manifest := &v1beta2.Manifest{}
 	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, manifest)

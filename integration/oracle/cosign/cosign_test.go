@@ -1,5 +1,5 @@
-// Package cosign runs the commands of docs/guides/provenance.md unchanged on the artifacts that kcp-publisher pushes to
-// a real registry. crane, jq (gojq) and cosign are built from their Go modules, pinned in hack/cosign.
+// Package cosign runs the commands of docs/guides/provenance.md on artifacts in a real registry. crane, jq (gojq) and
+// cosign are built from their Go modules.
 package cosign
 
 import (
@@ -18,14 +18,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// tools is the folder of the built programs.
 type tools struct {
 	checkout, publisher string
 	// path is a folder with crane, jq and cosign.
 	path string
 }
 
-// stock maps the names of the third-party programs that the documentation uses to their Go packages.
+// stock maps third-party programs in the documentation to their Go packages.
 var stock = map[string]string{
 	"crane": "github.com/google/go-containerregistry/cmd/crane", "jq": "github.com/itchyny/gojq/cmd/gojq",
 	"cosign": "github.com/sigstore/cosign/v3/cmd/cosign",
@@ -66,7 +65,7 @@ func must(t *testing.T, dir, name string, args ...string) string {
 	return out
 }
 
-// documented returns the commands of the page's blocks in order.
+// documented returns the commands of the page in order.
 func documented(t *testing.T, checkout string) []string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(checkout, "docs", "guides", "provenance.md"))

@@ -1,5 +1,4 @@
-// Command serve runs distribution with a configuration file. It contains the storage and access drivers for test
-// clusters but no cloud drivers. Registry containers run it.
+// Command serve runs distribution with a configuration file, for registry containers in test clusters.
 package main
 
 import (

@@ -26,7 +26,7 @@ func newBeacon() *unstructured.Unstructured {
 	return beacon
 }
 
-// used returns a reconcile request for the Beacon that is named in the ConfigMap's label labelUses.
+// used returns a reconcile request for the Beacon in the ConfigMap's label.
 func used(_ context.Context, config client.Object) []reconcile.Request {
 	return []reconcile.Request{
 		{NamespacedName: types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetLabels()[labelUses]}},
@@ -35,11 +35,11 @@ func used(_ context.Context, config client.Object) []reconcile.Request {
 
 type reconciler struct {
 	client.Client
-	version string // version of the module
+	version string
 }
 
-// Reconcile creates the ConfigMap of a Beacon. If the Beacon is being deleted, it removes the finalizer once no object
-// uses the Beacon.
+// Reconcile creates the ConfigMap of a Beacon. For a deleted Beacon, it removes the finalizer once no object uses the
+// Beacon.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	beacon := newBeacon()
 	if err := r.Get(ctx, request.NamespacedName, beacon); err != nil {

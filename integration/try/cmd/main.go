@@ -1,5 +1,5 @@
-// Command cmd tries a module for `make try-module`. It prints a verdict for each step, and exits with code 1 if a step
-// failed.
+// Command cmd tries a module for `make try-module`. It prints a verdict for each step, and exits with code 1 if a
+// step failed.
 package main
 
 import (
@@ -43,7 +43,8 @@ func main() {
 	})
 }
 
-// runOnKind tries the module on kind clusters. If a step fails, it collects diagnostics before it deletes the clusters.
+// runOnKind tries the module on kind clusters. After a failure, it collects diagnostics before it deletes the
+// clusters.
 func runOnKind(ctx context.Context, options try.Options) error {
 	checkout, err := os.Getwd()
 	if err != nil {
