@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// TestAgentMemoryStaysBelowLimit measures the resident memory of the real agent. Pages of the program file are not
-// anonymous, because the kernel can drop them.
+// The test measures the resident memory of the real agent, without pages of the program file, which the kernel can
+// drop.
 func TestAgentMemoryStaysBelowLimit(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -29,7 +29,7 @@ func TestAgentMemoryStaysBelowLimit(t *testing.T) {
 	}
 	peak, err := agent.PeakMemoryBytes()
 	must(t, err)
-	time.Sleep(20 * time.Second) // wait until the agent is idle
+	time.Sleep(20 * time.Second) // the agent is idle afterwards
 	idle, err := agent.MemoryBytes()
 	must(t, err)
 	anonymous, err := agent.AnonymousMemoryBytes()

@@ -26,9 +26,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// voyage is a fleet with air-gapped runtimes, each with its own registry or folder. Operators carry files between the
-// fleet's registry and the runtimes. The fleet's registry requires a certificate authority and a password that no
-// runtime has.
+// voyage is a fleet with air-gapped runtimes, each with its own registry or folder. The test copies files between the
+// fleet's registry and the runtimes, as operators do. No runtime has the fleet registry's password.
 type voyage struct {
 	*fleet.Fleet
 	t   *testing.T
@@ -54,7 +53,7 @@ func (v voyage) imports(want int, to string, paths ...string) string {
 	return v.run(want, v.Binaries().Agent, args...)
 }
 
-// report carries the runtime's newest report to the control plane.
+// report copies the runtime's newest report to the control plane.
 func (v voyage) report(r *fleet.Runtime, location, name string) string {
 	v.t.Helper()
 	v.run(0, v.Binaries().Agent, "export-report", "--location", location, "--runtime", r.ID, "-o", v.file(name))
@@ -85,7 +84,7 @@ func (v voyage) published(r *fleet.Runtime, versions map[string]string) string {
 	return record.Status.Runtime.Published.Digest
 }
 
-// ended runs a program and returns its output. It fails the test if the exit code differs from want.
+// ended runs a program and returns its output. The test fails if the exit code is not want.
 func ended(t *testing.T, want int, binary string, args ...string) string {
 	t.Helper()
 	output, code := fleet.Run(t.Context(), binary, args...)
@@ -95,7 +94,7 @@ func ended(t *testing.T, want int, binary string, args ...string) string {
 	return output
 }
 
-// untilOwn waits until the Kyma in the runtime shows the modules as ready in these versions.
+// untilOwn waits until the runtime's own Kyma shows the modules as ready in these versions.
 func untilOwn(t *testing.T, r *fleet.Runtime, versions map[string]string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("%s has installed versions %v", r.ID, versions), func() (bool, string) {
@@ -124,7 +123,7 @@ func conditionOf(t *testing.T, r *fleet.Runtime, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// pushImage pushes an image that a module of the sample refers to.
+// pushImage pushes an image that a sample module refers to.
 func pushImage(t *testing.T, registries *store.Registries, repository, tag string) bundle.Blob {
 	t.Helper()
 	to, err := registries.Repository(repository)
@@ -143,8 +142,8 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 	return image
 }
 
-// TestRuntimeIsManagedByFilesOnly uses runtime ship, which has its own registry, and runtime bunker, which has a
-// folder. No program of these runtimes can connect to the fleet's registry, or has its certificate or password.
+// Runtime ship has its own registry, and runtime bunker a folder. Their programs cannot connect to the fleet's
+// registry.
 func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})
@@ -152,7 +151,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 	own, err := registry.Start(ctx, registry.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = own.Close() })
-	var written atomic.Int64 // writes to the ship's registry by programs other than its agent
+	var written atomic.Int64 // writes to the ship's registry, except by its agent
 	own.Intercept(func(_ http.ResponseWriter, request *http.Request) bool {
 		if request.Method != http.MethodGet && request.Method != http.MethodHead &&
 			!strings.Contains(request.URL.Path, "/reports/") {
@@ -203,7 +202,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 				strings.Contains(c.Message, "the latest is from 20"), c.Message
 		})
 	})
-	// The report introduced the runtime's key, cluster UID and Kyma, so the next bundle contains them.
+	// The report contained the runtime's key, cluster UID and Kyma, so the next bundle contains them.
 	sinceReport := v.file("report-1.json")
 	promote(t, f, "1.8.0")
 	second := v.published(ship, map[string]string{"scaler": "1.8.0", "mailer": "1.0.0"})
@@ -287,7 +286,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 			t.Errorf("import of an older report is not refused:\n%s", output)
 		}
 		unwritten(t, writes)
-		// The newest report can be older than the Deployment's readiness, so wait for another report.
+		// The newest report can be older than the Deployment's readiness.
 		until(t, 60*time.Second, "an imported report shows that all modules are ready", func() (bool, string) {
 			v.report(ship, harbor, "report-3.json")
 			record, err := ship.Record(ctx)

@@ -28,8 +28,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// faulty is a proxy to an API server. It responds to every request with the configured status. Status 0 forwards
-// requests to the API server, and a negative status closes the connection.
+// faulty is a proxy to an API server that responds with the configured status. Status 0 forwards requests, and a
+// negative status closes the connection.
 type faulty struct {
 	*httptest.Server
 	status atomic.Int64
@@ -41,7 +41,7 @@ func startFaulty(t *testing.T, kubeconfig string) *faulty {
 	must(t, err)
 	target, err := url.Parse(config.Host)
 	must(t, err)
-	// Without credentials, because the client sends its own token.
+	// The client sends its own token.
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config))
 	must(t, err)
 	through := &httputil.ReverseProxy{
@@ -71,8 +71,7 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	must(t, r.Agent().Stop())
 
-	// Create a ServiceAccount like the chart's. Its token becomes invalid when the Secret to which the token is bound
-	// is deleted.
+	// The token of this ServiceAccount becomes invalid when its Secret is deleted.
 	account := &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"},
 	}
@@ -137,7 +136,8 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 		t.Errorf("agent is running: %t, want true; wait reason was logged %d times, want 1", running(r.Agent()), count)
 	}
 
-	// The token expires while the agent runs, and the agent reads the next one from the file, as kubelet renews it.
+	// The token expires while the agent runs. The agent reads the next one from the file, which the kubelet would
+	// renew.
 	must(t, r.API.Delete(ctx, first))
 	must(t, os.WriteFile(file, []byte("a token that never counted"), 0o600))
 	config, err = settings(ctx, r)
@@ -156,7 +156,7 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	}
 }
 
-// running reports whether a program that runs as a process has not ended.
+// running reports whether a process has not ended.
 func running(p fleet.Program) bool {
 	process, ok := p.(*fleet.Process)
 	return ok && process.Running()

@@ -31,7 +31,7 @@ func decodeManifest(t *testing.T, data []byte) ocispec.Manifest {
 	return m
 }
 
-// altered returns a manifest with one change that the registry's owner could make.
+// altered returns a manifest with one change, as the registry's owner could make.
 func altered(t *testing.T, data []byte, change func(*ocispec.Manifest)) bundle.Blob {
 	t.Helper()
 	m := decodeManifest(t, data)
@@ -50,7 +50,7 @@ func flip(text string, field string) string {
 	return text[:at] + string(flipped) + text[at+1:]
 }
 
-// forged composes a bundle for a runtime from the documents in the registry, with a changed predicate or another key.
+// forged returns a bundle with the documents in the registry, and with a changed predicate or another key.
 func forged(
 	t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer trust.Signer, change func(*bundle.Predicate),
 ) bundle.Blob {
@@ -73,8 +73,8 @@ func forged(
 	return composed
 }
 
-// resigned returns a manifest whose statement was changed and signed again, by an attacker or a later publisher.
-// bundle.Compose cannot create such a statement.
+// resigned returns a manifest whose signed statement was changed and signed again, by an attacker or a later
+// publisher.
 func resigned(t *testing.T, manifest []byte, signer trust.Signer, change func(predicate map[string]any)) bundle.Blob {
 	t.Helper()
 	return altered(t, manifest, func(m *ocispec.Manifest) {

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// editModules requests scaler in channel fast, and mailer, in the Kyma in the runtime, like the runtime's admin.
+// editModules requests scaler in channel fast, and mailer, as the runtime's admin.
 func editModules(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
@@ -91,8 +91,7 @@ func TestRuntimeAppliesAdminChangesWithoutControlPlane(t *testing.T) {
 	}
 }
 
-// replaceKyma deletes the Kyma in the runtime and creates it again with generation 1, as `kubectl replace --force`
-// does.
+// replaceKyma replaces the Kyma in the runtime as `kubectl replace --force` does.
 func replaceKyma(t *testing.T, r *fleet.Runtime, spec v1beta2.KymaSpec) {
 	t.Helper()
 	until(t, 30*time.Second, "the Kyma is replaced", func() (bool, string) {

@@ -16,13 +16,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// broken is a module with one fault, and the messages that must report the fault.
+// broken is a module with one fault and the expected messages.
 type broken struct {
 	module string
 	state  v1beta2.State
-	// situation is the cause that `kcp-publisher why` must print.
+	// situation is the cause in the output of `kcp-publisher why`.
 	situation string
-	// want lists texts that the module's message must contain. MODULE is replaced by the module's name in the share.
+	// want lists texts in the module's message. MODULE stands for the module's name in the share.
 	want  []string
 	offer func(context.Context, *fleet.Fleet) error
 }
@@ -151,7 +151,7 @@ func TestBadModulesFailIndependentlyWithAReason(t *testing.T) {
 	})
 }
 
-// untilWhy waits until `kcp-publisher why` reports a situation and its advice.
+// untilWhy waits until `kcp-publisher why` reports a situation with its advice.
 func untilWhy(t *testing.T, f *fleet.Fleet, situation string, args ...string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("why %s reports %s", args, situation), func() (bool, string) {

@@ -18,8 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestFleetWorksWithRegistryOnABucket uses a distribution registry that stores its data in a bucket of a real S3
-// gateway and redirects blob requests to the gateway.
+// The registry stores its data in a bucket of a real S3 gateway and redirects blob requests to the gateway.
 func TestFleetWorksWithRegistryOnABucket(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -58,7 +57,7 @@ func TestFleetWorksWithRegistryOnABucket(t *testing.T) {
 	}
 	must(t, whole(bucket.Direct))
 
-	// The S3 gateway stops in the middle of a promotion.
+	// The S3 gateway stops during a promotion.
 	must(t, bucket.Stop())
 	before := len(f.Publisher().Log())
 	promote(t, f, "1.8.0")

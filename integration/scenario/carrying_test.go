@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// depot is a registry whose bundle has a large image. Its tests need no Kubernetes.
+// depot is a registry whose bundle has a large image.
 type depot struct {
 	t        *testing.T
 	binaries fleet.Binaries
@@ -62,7 +62,7 @@ func (d depot) importArgs(to string, paths ...string) []string {
 	return append([]string{"import", "--to", to, "--trust", filepath.Join(d.keys, "root.json")}, paths...)
 }
 
-// killed runs a program and kills it with SIGKILL after the given time. It reports whether the program exited earlier.
+// killed runs a program and kills it after the given time. It reports whether the program exited earlier.
 func (d depot) killed(after time.Duration, binary string, args ...string) bool {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), after)
@@ -98,7 +98,7 @@ func TestKilledExportAndImportResume(t *testing.T) {
 				d.exportArgs("cut.tar")...) {
 				cuts++
 			}
-			// The kill can come after the export's last step.
+			// The export can be complete before the kill.
 			if cut, err := os.ReadFile(d.file("cut.tar")); err == nil {
 				if !bytes.Equal(cut, whole) {
 					t.Fatal("an incomplete file has its final name")
@@ -142,7 +142,7 @@ func TestKilledExportAndImportResume(t *testing.T) {
 	})
 }
 
-// everything fails the test unless the folder with this name has all blobs that an uninterrupted import wrote.
+// everything checks that a folder has all blobs of an uninterrupted import.
 func (d depot) everything(name string) {
 	d.t.Helper()
 	blobs, err := os.ReadDir(filepath.Join(d.file("whole"), "blobs", "sha256"))

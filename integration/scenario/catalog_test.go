@@ -69,8 +69,7 @@ func TestCatalogFollowsModuleVisibility(t *testing.T) {
 	untilSeen(t, r)
 }
 
-// checkVisibility restricts the installed module mailer to beta Kymas, and removes and adds the Kyma's beta label, as a
-// broker does.
+// checkVisibility restricts the installed module mailer to beta Kymas, and removes and adds the Kyma's beta label.
 func checkVisibility(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	ctx := t.Context()
@@ -111,7 +110,7 @@ func TestMandatoryModulesAreAddedAndRemoved(t *testing.T) {
 	must(t, f.Offer(ctx, watch))
 	mandatory := sample.Release("watchdog", watch.Component())
 	mandatory.Spec.Mandatory = &v1beta2.Mandatory{Version: "1.0.0"}
-	// Finalizer that lifecycle-manager added.
+	// The finalizer is from lifecycle-manager.
 	mandatory.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory}
 	must(t, f.Control.Create(ctx, mandatory))
 	left := &v1beta2.Manifest{

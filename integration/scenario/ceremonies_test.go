@@ -19,8 +19,7 @@ type ceremonySignature struct {
 	KeyID string `json:"keyid"`
 }
 
-// TestKeyCeremonyGuideWorks follows docs/guides/key-ceremonies.md from the first command to the last, with a folder for
-// each machine.
+// The test runs docs/guides/key-ceremonies.md with a folder for each machine.
 func TestKeyCeremonyGuideWorks(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestKeysRotateWithoutRestart
 	besideOthers(t)
@@ -46,7 +45,7 @@ func TestKeyCeremonyGuideWorks(t *testing.T) {
 		slices.Contains(left, holders["cleo"]) {
 		t.Errorf("want holders %v, got after the last command:\n%s", holders, shown)
 	}
-	// The key of the removed holder is no longer accepted.
+	// The removed holder's key is not accepted anymore.
 	s.run("kcp-publisher keys rotate --keys keys && cp keys/root-6.draft.json keys/root.json ada/ && " +
 		"kcp-publisher keys sign ada/root-6.draft.json --passphrase-file passphrase --keys ada")
 	if _, err := os.Stat(filepath.Join(s.dir, "ada", "root-6.json")); err == nil {
@@ -54,7 +53,7 @@ func TestKeyCeremonyGuideWorks(t *testing.T) {
 	}
 }
 
-// checkCeremony checks the documented results of a section after its commands ran.
+// checkCeremony checks the documented results of a section.
 func (s shell) checkCeremony(section string, holders map[string]string) {
 	s.t.Helper()
 	switch section {
@@ -80,7 +79,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// rootKeys returns the thumbprints of the root keys that the publisher's folder lists.
+// rootKeys returns the thumbprints of the root keys in the publisher's folder.
 func (s shell) rootKeys() (thumbprints []string) {
 	s.t.Helper()
 	for _, key := range s.shownKeys() {
@@ -100,8 +99,7 @@ func (s shell) shownKeys() []ceremonyKey {
 	return shown.Keys
 }
 
-// note records the thumbprint of each holder's key. It derives the holders from the order of their signatures in the
-// guide.
+// note records the thumbprint of each holder's key from the order of signatures in the guide.
 func (s shell) note(holders map[string]string) {
 	s.t.Helper()
 	draft, complete := filepath.Join(s.dir, "ada", "root-2.draft.json"), filepath.Join(s.dir, "bob", "root-2.json")

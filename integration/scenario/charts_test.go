@@ -31,11 +31,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// chartNamespaces maps each chart to its installation namespace. The release has the chart's name.
+// chartNamespaces maps each chart to its installation namespace.
 var chartNamespaces = map[string]string{"kcp-publisher": sample.Namespace, "skr-agent": v1beta2.RuntimeNamespace}
 
-// byChart installs the programs' charts with these values, by program. The programs then run as the charts'
-// ServiceAccounts, with tokens as kubelet provides them to pods.
+// byChart runs the programs as the ServiceAccounts of their charts with these values.
 func byChart(values map[string]map[string]any) fleet.Account {
 	return func(ctx context.Context, program string, admin *rest.Config) ([]byte, error) {
 		objects, err := renderChart(program, values[program])
@@ -79,12 +78,11 @@ func renderChart(name string, values map[string]any) ([]*unstructured.Unstructur
 	return rendered.Objects()
 }
 
-// minimal returns the required values of the publisher's chart.
 func minimal() map[string]any {
 	return map[string]any{"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}}
 }
 
-// as returns a client with the rights of a kubeconfig's user.
+// as returns a client with the permissions of a kubeconfig's user.
 func as(t *testing.T, kubeconfig string) client.Client {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -121,8 +119,8 @@ func refused(t *testing.T, attempts map[string]error) {
 	}
 }
 
-// admitted checks that the API server admits the pod of the namespace's only Deployment under the strictest Pod
-// Security Standard.
+// admitted checks that the API server accepts the pod of the namespace's Deployment under the strictest Pod Security
+// Standard.
 func admitted(t *testing.T, cluster client.Client, namespace string) {
 	t.Helper()
 	strict := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
@@ -147,7 +145,7 @@ func admitted(t *testing.T, cluster client.Client, namespace string) {
 	}
 }
 
-// missedNothing fails the test if a program's log contains a request that the API server denied.
+// missedNothing checks that a program's log contains no request that the API server denied.
 func missedNothing(t *testing.T, log string) {
 	t.Helper()
 	if len(log) == 0 {
@@ -160,7 +158,7 @@ func missedNothing(t *testing.T, log string) {
 	}
 }
 
-// applyRole grants an agent the rights that `kcp-publisher component role` prints for versions of modules.
+// applyRole grants an agent the permissions in the output of `kcp-publisher component role`.
 func applyRole(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, versions ...sample.Version) {
 	t.Helper()
 	archive := filepath.Join(t.TempDir(), "modules")
@@ -180,8 +178,7 @@ func applyRole(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, versions ...sampl
 	}
 }
 
-// TestDefaultChartRightsSufficeForAModule uses the chart's default rights, which cover no modules. The generated role
-// lets the agent install, upgrade and remove only the modules that the role was generated for.
+// The chart's default permissions cover no modules. The generated role allows the agent to install only its modules.
 func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
@@ -246,8 +243,8 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	})
 }
 
-// TestChartValuesGrantTheRightsTheyNeed runs a publisher that serves webhooks and requires signatures. The agent
-// installs with one ClusterRole, and scaler with the rights of an account. A bundle sets the agent's image.
+// The publisher serves webhooks and requires signatures. The agent installs scaler with the permissions of an
+// account. A bundle sets the agent's image.
 func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestDefaultChartRightsSufficeForAModule
 	ctx, address := t.Context(), freeAddress(t)
@@ -268,7 +265,7 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 			"kcp-publisher": publisher,
 			"skr-agent": {
 				"rbac":        map[string]any{"clusterRoles": []any{"small-modules"}},
-				"selfUpgrade": true, // by default, an agent with limited rights does not upgrade itself
+				"selfUpgrade": true, // by default, an agent with limited permissions does not upgrade itself
 				"modules":     map[string]any{"serviceAccounts": map[string]any{"scaler": "modules"}},
 			},
 		}),

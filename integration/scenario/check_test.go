@@ -18,7 +18,7 @@ import (
 // checked is a line of the JSON output of `kcp-publisher check` or `skr-agent check`.
 type checked struct{ Check, Result, Message, Advice string }
 
-// runCheck runs the check command of a program and returns each check's result by the check's name.
+// runCheck runs the check command of a program and returns the results by name.
 func runCheck(t *testing.T, want int, binary string, args ...string) map[string]checked {
 	t.Helper()
 	output, code := fleet.Run(t.Context(), binary, append([]string{"check", "-o", "json"}, args...)...)
@@ -46,7 +46,7 @@ func findings(t *testing.T, got map[string]checked, want map[string][2]string) {
 	}
 }
 
-// TestChecksReportProblemsBeforeProgramsRun checks each program with several faults at once, and then without faults.
+// Each program is checked with several faults at once, and then without faults.
 func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	suite.Long(t) // the short suite keeps the tests of internal/preflight
 	ctx := t.Context()
@@ -58,7 +58,7 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	ca, config := filepath.Join(f.Dir, "ca.pem"), filepath.Join(f.Dir, "publisher.json")
 	publisher := []string{"--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--registry-ca", ca}
 
-	// The publisher has an old key folder with a world-readable key, no registry password, and missing rights.
+	// The publisher has an old key folder with a world-readable key, no registry password, and missing permissions.
 	stale := filepath.Join(t.TempDir(), "keys")
 	must(t, os.CopyFS(stale, os.DirFS(f.Keys())))
 	must(t, os.Chmod(filepath.Join(stale, "publisher.key"), 0o644))
@@ -85,7 +85,7 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 		},
 	})
 
-	// Without faults, the only finding is a warning, because the root key is in the same folder as the other keys.
+	// The only warning is about the root key, which is in the same folder as the other keys.
 	got = runCheck(t, 0, f.Binaries().Publisher,
 		append(publisher, "--keys", f.Keys(), "--registry-config", config, "--registry-write")...)
 	findings(t, got, map[string][2]string{
@@ -118,7 +118,7 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 		"enrollment":    {"Passed", "knows the agent's key"},
 		"root of trust": {"Passed", "version 2"}, "definition " + kymaDefinition + ", v1beta2": {"Passed", ""},
 	})
-	// Modules with their own account need that account's rights, and the account lacks some of them.
+	// The account of the modules lacks permissions.
 	got = runCheck(t, 0, f.Binaries().Agent, append(agent, "--module-service-account", "modules")...)
 	findings(t, got, map[string][2]string{
 		"rights, module-account":                                   {"Passed", ""},

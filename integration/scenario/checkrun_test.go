@@ -62,8 +62,7 @@ func TestOperatorRunsChecksInOneRuntime(t *testing.T) {
 		t.Errorf("result of a module that the report lacks: got error %v and output\n%s", err, text)
 	}
 
-	// The command removes its request at the end, which publishes another bundle. The report about that bundle can
-	// arrive after the command has ended.
+	// The command removes its request at the end, which publishes another bundle.
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	after, err := r.Record(ctx)
 	must(t, err)

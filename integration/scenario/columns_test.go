@@ -28,8 +28,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stretch watches the Kymas of one API server and records the state and condition Ready after each change. It is safe
-// for concurrent use.
+// stretch records the state and condition Ready after each change of a Kyma. It is safe for concurrent use.
 type stretch struct {
 	mu   sync.Mutex // guards the fields below
 	seen []string
@@ -104,7 +103,7 @@ func table(t *testing.T, kubeconfig, path string) []map[string]string {
 	return rows
 }
 
-// kstatusOf returns the kstatus of an object, which tools use to wait for objects.
+// kstatusOf returns the kstatus of an object, for which tools wait.
 func kstatusOf(t *testing.T, object client.Object) status.Status {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
@@ -145,8 +144,8 @@ func TestUnrelatedChangeKeepsRuntimesReady(t *testing.T) {
 			ready.Generation)
 	}
 
-	// Add a version to a channel that no runtime follows, while the agent is stopped and cannot report. The status must
-	// stay Ready, even after the publisher restarts.
+	// Add a version to a channel that no runtime uses, while the agent is stopped. The status must stay Ready, even
+	// after the publisher restarts.
 	published := watchKymas(t, f.PublisherKubeconfig(), sample.Namespace)
 	runs := watchKymas(t, r.Kubeconfig(), v1beta2.RuntimeNamespace)
 	must(t, r.Agent().Stop())
@@ -262,7 +261,7 @@ func kubectlShows(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.
 	}
 }
 
-// checkEvents checks that each change caused exactly one Event even though the publisher was killed.
+// checkEvents checks that each change caused exactly one Event, although the publisher was killed.
 func checkEvents(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	want := map[string]int{"Enrolled": 1, "Published": 2, "Failed": 0, "RuntimeSilent": 0, "RolledBack": 0}

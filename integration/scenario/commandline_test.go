@@ -48,7 +48,7 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 	publish := append([]string{"publish", "--from", filepath.Join(checkout, "docs/example"), "--to",
 		r.Host() + "/fleet", "--keys", keys, "-o", "json"}, access...)
 	type row struct{ Runtime, Action, Digest, Registry string }
-	// published runs the publish command and returns its standard output and standard error.
+	// published runs the publish command and returns its outputs.
 	published := func(more ...string) (rows []row, output string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
@@ -95,7 +95,7 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 	run(2, binaries.Publisher, "publish", "--no-such-flag")
 }
 
-// TestReadmeCommandsWork runs the README's commands that need no Kubernetes, exactly as written.
+// The test runs the README's commands that need no Kubernetes.
 func TestReadmeCommandsWork(t *testing.T) {
 	besideOthers(t)
 	readme, err := os.ReadFile(filepath.Join(checkout, "README.md"))
@@ -121,7 +121,7 @@ func TestReadmeCommandsWork(t *testing.T) {
 	}
 }
 
-// TestTutorialCommandsWork runs the tutorials that need no Kubernetes exactly as written, each in an empty folder.
+// The test runs the tutorials that need no Kubernetes, each in an empty folder.
 func TestTutorialCommandsWork(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
@@ -135,7 +135,7 @@ func TestTutorialCommandsWork(t *testing.T) {
 		must(t, err)
 		var script strings.Builder
 		for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(page, -1) {
-			// both programs are already built, and the demo has its own test
+			// The programs are already built, and the demo has its own test.
 			if !strings.HasPrefix(string(block[1]), "make ") {
 				script.Write(block[1])
 			}

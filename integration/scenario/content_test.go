@@ -44,7 +44,7 @@ func imageOf(t *testing.T, r *fleet.Runtime, deployment string) string {
 	return d.Spec.Template.Spec.Containers[0].Image
 }
 
-// untilCondition waits until the condition of the given kind in a module's Manifest in the runtime contains a text.
+// untilCondition waits until a condition of a module's Manifest in the runtime contains a text.
 func untilCondition(t *testing.T, r *fleet.Runtime, module, kind, text string) {
 	t.Helper()
 	until(t, 30*time.Second, module+" reports "+text+" in its condition "+kind, func() (bool, string) {
@@ -304,7 +304,7 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 		})
 	}
 	expect("", "no key is configured")
-	must(t, f.Control.Create(ctx, secret)) // the publisher must read the new Secret without a restart
+	must(t, f.Control.Create(ctx, secret)) // the publisher reads a new Secret without a restart
 	must(t, r.UntilState(ctx, "overlay", "1.0.0", v1beta2.StateReady))
 
 	must(t, release(ctx, f, signed("1.1.0")))
@@ -320,7 +320,7 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 	demand("required: false")
 	must(t, r.UntilState(ctx, "overlay", "1.1.0", v1beta2.StateReady))
 	demand(signing)
-	expect("", "not signed") // the bundle no longer contains a version of the module, which stays installed
+	expect("", "not signed") // the bundle does not contain the module anymore, which stays installed
 	must(t, release(ctx, f, signed("1.2.0")))
 	expect("", `signature "release"`)
 	must(t, release(ctx, f, signed("1.3.0")))

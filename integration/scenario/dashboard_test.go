@@ -17,9 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestAdminWorksWithTheKymaDashboard sends the dashboard's JSON patches. The dashboard sets a module's channel and the
-// version of that channel; Kyma's own CRD drops the version. Later the dashboard removes only the channel. Kyma's CLI
-// then writes the whole Kyma without fields that the CLI does not know.
+// The test sends the dashboard's JSON patches, which set a module's channel and version. Then it writes the whole
+// Kyma as Kyma's CLI does, without fields that the CLI does not know.
 func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{

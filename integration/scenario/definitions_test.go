@@ -21,7 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// definitions is a control plane whose CRDs are upgraded and rolled back as docs/guides/upgrade-and-skew.md describes.
+// definitions is a control plane whose CRDs are upgraded and rolled back according to
+// docs/guides/upgrade-and-skew.md.
 type definitions struct {
 	t      *testing.T
 	f      *fleet.Fleet
@@ -30,8 +31,7 @@ type definitions struct {
 	blocks map[string][]guides.Block
 }
 
-// follow runs the commands of the guide's blocks with this name. It uses the charts of a commit, or the current charts
-// if commit is empty.
+// follow runs the guide's blocks with this name. It uses the charts of a commit, or the current charts for "".
 func (d *definitions) follow(name, commit string) {
 	d.t.Helper()
 	folder := map[string]string{"definitions": "charts", "definitions-back": "older"}[name]
@@ -63,8 +63,8 @@ func (d *definitions) publish(programs fleet.Binaries) {
 	must(d.t, d.f.StartPublisher())
 }
 
-// writes adds or removes module mailer as the runtime's admin, and waits until control plane and runtime show the
-// change. This proves that the publisher can read and write Kymas in the stored version of the CRD.
+// writes adds or removes module mailer as the runtime's admin, and waits until the control plane and the runtime show
+// the change.
 func (d *definitions) writes(mailer bool) {
 	d.t.Helper()
 	must(d.t, d.berlin.Edit(func(spec *v1beta2.KymaSpec) {
@@ -91,7 +91,7 @@ func (d *definitions) writes(mailer bool) {
 	})
 }
 
-// asked returns the fields of the stored objects that users write, and the status of a rollout, by kind and name.
+// asked returns the user-written fields of the stored objects, and the status of a rollout.
 func (d *definitions) asked() map[string]any {
 	d.t.Helper()
 	all := map[string]any{}
@@ -122,8 +122,8 @@ func (d *definitions) wantAsked(want map[string]any) {
 	}
 }
 
-// untilNothingIsWritten waits until the Kyma has not changed for two seconds. A publisher that does not read its own
-// write would repeat the write forever.
+// untilNothingIsWritten waits until the Kyma has not changed for two seconds. A publisher that does not recognize its
+// own write would repeat it forever.
 func (d *definitions) untilNothingIsWritten() {
 	d.t.Helper()
 	version, since := "", time.Now()
@@ -137,8 +137,7 @@ func (d *definitions) untilNothingIsWritten() {
 	})
 }
 
-// TestDefinitionsGuideUpgradesAndRollsBack runs the programs of the oldest release and the current programs with one
-// set of stored objects.
+// The programs of the oldest release and the current programs use the same stored objects.
 func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	suite.Long(t)
 	oldest := releases(t)[0].commit
@@ -149,7 +148,7 @@ func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	d := &definitions{t: t, f: f, blocks: guide(t, "upgrade-and-skew.md")}
 	d.s = newShell(t, t.TempDir(), today, "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
 
-	// The installation guides' test runs the Helm release commands, and the webhook test runs the convert commands.
+	// Other tests run the Helm commands and the conversion commands.
 	names := slices.Sorted(maps.Keys(d.blocks))
 	want := []string{
 		"convert", "definitions", "definitions-back", "definitions-copy", "definitions-stored", "releases",

@@ -85,7 +85,7 @@ func TestDeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 	untilForgotten(t, r, 60*time.Second)
 	untilEmpty(t, r)
 
-	// A runtime can enroll again and starts from an empty state.
+	// A runtime that enrolls again starts from an empty state.
 	must(t, f.CreateKyma(ctx, fleet.NewKyma(r.ID, "regular", f.Own("mailer"))))
 	must(t, r.UntilState(ctx, f.Own("mailer"), "1.0.0", v1beta2.StateReady))
 }
@@ -102,7 +102,7 @@ func TestSilentRuntimeDoesNotBlockKymaDeletion(t *testing.T) {
 	})
 	untilForgotten(t, r, 40*time.Second)
 	must(t, r.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{}))
-	must(t, r.StartAgent()) // the agent of the deleted runtime starts again, possibly months later
+	must(t, r.StartAgent()) // the agent of the deleted runtime starts again later
 	untilEmpty(t, r)
 }
 

@@ -35,7 +35,7 @@ func guide(t *testing.T, page string) map[string][]guides.Block {
 	return blocks
 }
 
-// createDeployment creates a Deployment for a program that the fleet runs as a process, so that kubectl can restart it.
+// createDeployment creates a Deployment for a program that runs as a process, so that kubectl can restart it.
 func createDeployment(t *testing.T, where client.Client, namespace, name string) {
 	t.Helper()
 	labels := map[string]string{"app": name}
@@ -50,7 +50,7 @@ func createDeployment(t *testing.T, where client.Client, namespace, name string)
 	}))
 }
 
-// disaster is a fleet that follows a Git repository, with the publisher's keys in a Secret of the control plane.
+// disaster is a fleet that follows a Git repository. The publisher's keys are in a Secret of the control plane.
 type disaster struct {
 	t      *testing.T
 	f      *fleet.Fleet
@@ -58,11 +58,11 @@ type disaster struct {
 	s      shell
 	blocks map[string][]guides.Block
 	ran    []string
-	// mounted is the publisher's folder with the content of the Secret fleet-keys.
+	// mounted is the publisher's folder with the content of Secret fleet-keys.
 	mounted string
 }
 
-// mount writes the current content of the Secret fleet-keys to the publisher's folder, as kubelet would.
+// mount writes Secret fleet-keys to the publisher's folder, as the kubelet would.
 func (d *disaster) mount() {
 	d.t.Helper()
 	var secret corev1.Secret
@@ -81,8 +81,8 @@ func (d *disaster) mount() {
 	}
 }
 
-// recover runs the given steps of a section of the guide, or all of its steps. After a step that changes Secret
-// fleet-keys, it updates the publisher's folder, as kubelet would.
+// recover runs the given steps, or all steps, of a section of the guide. After each change of Secret fleet-keys, it
+// updates the publisher's folder.
 func (d *disaster) recover(name string, steps ...guides.Block) {
 	d.t.Helper()
 	if len(steps) == 0 {
@@ -121,8 +121,8 @@ spec:
   - {name: others, percent: 100, approval: true}
 `
 
-// TestDisasterRecoveryGuideWorks causes each loss that docs/guides/disaster-recovery.md describes, one after the other,
-// and follows the guide. A rollout is waiting for the approval of its second wave.
+// The test causes each loss in docs/guides/disaster-recovery.md, one after the other, and follows the guide, while a
+// rollout waits for an approval.
 func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestPublisherKilledAfterPushAdoptsItsBundle and TestNewEpochSupersedesAttackersSequences
 	ctx, repo := t.Context(), newRepository(t)
@@ -151,7 +151,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 				"registry-check-interval=1s", "--keys", d.mounted}, more)
 	}
 	must(t, f.RestartPublisher(flags()...))
-	// Wait for the commit, because AddRuntime would otherwise create the Kyma without modules.
+	// AddRuntime would otherwise create the Kyma without modules.
 	untilCommit(t, f, first)
 	var err error
 	d.r, err = f.AddRuntime(ctx, "berlin", "regular")
@@ -214,13 +214,13 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 		"root-keys-lost"}; !slices.Equal(slices.Compact(slices.Sorted(slices.Values(d.ran))), want) {
 		t.Errorf("ran sections %v, want %v", d.ran, want)
 	}
-	if len(d.blocks) != 6 { // registryRecovered, in another test, follows the section registry-lost
+	if len(d.blocks) != 6 { // registryRecovered runs the section registry-lost in another test
 		t.Errorf("the guide has commands for %d disasters, want 6", len(d.blocks))
 	}
 }
 
-// afterTheBackup makes changes after the backup, so that the backup lacks them: new keys of publisher and agent, a
-// promotion, a module that an admin adds, and a new runtime.
+// afterTheBackup makes changes that the backup lacks: new keys of publisher and agent, a promotion, a module, and a
+// runtime.
 func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	t, ctx := d.t, d.t.Context()
 	t.Helper()
@@ -251,7 +251,7 @@ func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	d.untilWaiting()
 }
 
-// promote commits another version of scaler for the channel of all runtimes and returns the commit.
+// promote commits another version of scaler for the channel and returns the commit.
 func (d *disaster) promote(repo *repository, files map[string]string, from, to string) (commit string) {
 	d.t.Helper()
 	const channel = "regular, version: "
@@ -274,8 +274,7 @@ func (d *disaster) untilWaiting() (name string) {
 	return name
 }
 
-// asBefore fails the test unless the rollout is still in its first wave: berlin has the new version and the module that
-// its admin added. Runtime munich, whose wave is not approved, never had the new version.
+// asBefore checks that the rollout is still in its first wave: only berlin has the new version.
 func (d *disaster) asBefore(munich *fleet.Simulated) {
 	t, ctx := d.t, d.t.Context()
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// horn contains the files of a module whose component does not list its image, so only rendering the chart finds the
+// horn contains the files of a module whose component does not list its image. Only rendering the chart finds the
 // image.
 var horn = map[string]string{
 	"horn/Chart.yaml": "apiVersion: v2\nname: horn\nversion: 1.0.0\n",
@@ -28,8 +28,7 @@ var horn = map[string]string{
 		"version: 1.0.0}]\n",
 }
 
-// TestExportContainsImagesFoundByRendering creates a component in a registry and exports a runtime's bundle as
-// docs/guides/airgap.md describes, with skr-agent as the renderer.
+// The test exports a runtime's bundle as docs/guides/airgap.md describes, with skr-agent as the renderer.
 func TestExportContainsImagesFoundByRendering(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()

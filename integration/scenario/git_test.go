@@ -63,7 +63,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		before := versions(t, f)
 		sh.run(promote + " --branch scaler-1.8")
 		output := sh.run(strings.TrimSpace(page[3]) + " --git-credentials " + repo.credentials)
-		// Compare the page's sample output except its first line, which contains the commit.
+		// The first line of the page's sample output contains the commit.
 		_, sample, _ := strings.Cut(blockAfter(t, "docs/guides/git.md", "Preview a commit", "text"), "\n")
 		if !strings.HasPrefix(output, "commit ") || !strings.Contains(output, sample) {
 			t.Errorf("docs/guides/git.md shows\n%s\nbut the program prints:\n%s", sample, output)
@@ -222,7 +222,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		before := record.DeepCopy()
 		record.Spec.Channel = "fast"
 		must(t, f.Control.Patch(ctx, record, client.MergeFrom(before)))
-		// Simulate a publisher that was stopped in the middle of a commit.
+		// Simulate a publisher that stopped during a commit.
 		noted := &corev1.ConfigMap{}
 		must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "kyma-pull-git"}, noted))
 		noted.Data["applying"] = promoted

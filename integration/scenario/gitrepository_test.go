@@ -24,11 +24,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// repository is a bare Git repository, which git itself serves, with a team's clone.
+// repository is a bare Git repository that git serves, with a team's clone.
 type repository struct {
 	t         *testing.T
 	bare, dir string
-	// url is the address of the repository. credentials is the folder with the credentials that clients need.
+	// url is the address of the repository. credentials is the folder with the clients' credentials.
 	url, credentials string
 	env              []string
 }
@@ -107,7 +107,7 @@ func (r *repository) flags() []string {
 	}
 }
 
-// pageFlags returns the publisher's flags from docs/guides/git.md, for this repository.
+// pageFlags returns the publisher's flags in docs/guides/git.md for this repository.
 func (r *repository) pageFlags() []string {
 	r.t.Helper()
 	words := wordsOf(r.t, blocksOf(r.t, "docs/guides/git.md", 4)[0], "https://git.example/kyma/fleet.git", r.url,
@@ -176,7 +176,7 @@ func untilCommit(t *testing.T, f *fleet.Fleet, hash string) {
 	})
 }
 
-// untilCommitRefused waits until the newest commit is refused for the reason and checks that no object changed.
+// untilCommitRefused waits until the newest commit is refused for the reason, and checks that no object changed.
 func untilCommitRefused(t *testing.T, f *fleet.Fleet, before map[string]string, reason string) {
 	t.Helper()
 	until(t, 60*time.Second, "the commit is refused: "+reason, func() (bool, string) {
@@ -188,7 +188,7 @@ func untilCommitRefused(t *testing.T, f *fleet.Fleet, before map[string]string, 
 	}
 }
 
-// versions returns generation and commit of every object of the control plane, by kind and name.
+// versions returns the generation and commit of every object in the control plane, by kind and name.
 func versions(t *testing.T, f *fleet.Fleet) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -228,7 +228,6 @@ func startFollowing(t *testing.T, flags []string) *fleet.Fleet {
 	return f
 }
 
-// bundleSource returns the commit in the runtime's bundle.
 func bundleSource(t *testing.T, f *fleet.Fleet, runtime string) string {
 	t.Helper()
 	output, code := fleet.Run(t.Context(), f.Binaries().Agent, "verify", f.Location(), "--trust",

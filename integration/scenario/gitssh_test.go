@@ -19,14 +19,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// sshServer serves repositories with git's own programs to clients that authenticate with the configured key.
+// sshServer serves repositories to clients that authenticate with the configured key.
 type sshServer struct {
 	address net.Addr
 	allowed ssh.PublicKey
 	host    atomic.Pointer[ssh.Signer]
 }
 
-// serveOverSSH starts an SSH server for the repository.
 func (r *repository) serveOverSSH() *sshServer {
 	r.t.Helper()
 	public, identity, err := ed25519.GenerateKey(rand.Reader)
@@ -66,7 +65,7 @@ func (s *sshServer) changeHostKey(t *testing.T) {
 	s.host.Store(&signer)
 }
 
-// trustedBy adds the server's host key to the file known_hosts in the credentials folder of the repository.
+// trustedBy adds the server's host key to the repository's known_hosts.
 func (s *sshServer) trustedBy(r *repository) {
 	r.t.Helper()
 	line := knownhosts.Line([]string{knownhosts.Normalize(s.address.String())}, (*s.host.Load()).PublicKey())
@@ -112,7 +111,7 @@ func (s *sshServer) serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// TestUnknownSSHHostKeyChangesNothing replaces the Git server's host key, as an attacker in the network would.
+// An attacker in the network could replace the Git server's host key.
 func TestUnknownSSHHostKeyChangesNothing(t *testing.T) {
 	repo := newRepository(t)
 	server := repo.serveOverSSH()

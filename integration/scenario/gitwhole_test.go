@@ -34,7 +34,7 @@ func limitKymas(t *testing.T, f *fleet.Fleet, most, used string) {
 	must(t, f.Control.Status().Update(t.Context(), quota))
 }
 
-// untilPartial waits until the publisher reports that a commit is partially applied, and why.
+// untilPartial waits until the publisher reports that a commit is partially applied.
 func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	t.Helper()
 	until(t, time.Minute, "commit "+hash+" is partially applied", func() (bool, string) {
@@ -46,8 +46,7 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	})
 }
 
-// TestCommitIsPublishedCompletelyOrNotAtAll uses a quota, so that the API server accepts a commit in the dry run and
-// then refuses a part of it.
+// With a quota, the API server accepts a commit in the dry run and then refuses a part of it.
 func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -60,11 +59,11 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	settle(t, f)
 	must(t, f.Publisher().Stop())
-	// Use the flags of the previous publisher, so that a new leader does not change any bundle.
+	// With the flags of the previous publisher, a new leader does not change any bundle.
 	flags := append(repo.flags(), "--set", "git-poll-interval=500ms", "--agent-poll-interval", "300ms",
 		"--agent-report-interval", "2s")
 	leader := startCandidate(t, f, "leader", flags...)
-	leader.untilSays(t, "catalog changed") // a leader logs this once it works
+	leader.untilSays(t, "catalog changed") // the leader is ready after this log line
 	successor := startCandidate(t, f, "successor", flags...)
 	desired, err := r.Desired(ctx)
 	must(t, err)
@@ -175,8 +174,7 @@ func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, re
 	untilEvent(t, f, "kyma-pull-git", reason, "")
 }
 
-// TestGitOwnsItsObjectsAndConfirmsMassRemoval changes and deletes objects that Git manages by hand, and pushes mistaken
-// commits.
+// A user changes and deletes objects that Git manages, and pushes mistaken commits.
 func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// blocksOf returns the shell blocks of a page, and fails the test unless their number is want.
+// blocksOf returns the shell blocks of a page. The test fails if their number is not want.
 func blocksOf(t *testing.T, page string, want int) (scripts []string) {
 	t.Helper()
 	for _, b := range clitest.Shell(t, checkout) {
@@ -37,7 +37,7 @@ func blocksOf(t *testing.T, page string, want int) (scripts []string) {
 	return scripts
 }
 
-// wordsOf returns the words of the only command in a script, with the page's names replaced by the test's names.
+// wordsOf returns the words of the only command in a script, with replaced names.
 func wordsOf(t *testing.T, script string, replaced ...string) []string {
 	t.Helper()
 	calls := clitest.Block{Script: strings.NewReplacer(replaced...).Replace(script)}.Calls(t)
@@ -47,10 +47,9 @@ func wordsOf(t *testing.T, script string, replaced ...string) []string {
 	return calls[0]
 }
 
-// yamlOf returns the first YAML block below a heading of a page.
 func yamlOf(t *testing.T, page, heading string) string { return blockAfter(t, page, heading, "yaml") }
 
-// walk follows guides on one fleet, like an operator.
+// walk runs the commands of guides on one fleet, as an operator does.
 type walk struct {
 	*testing.T
 	f       *fleet.Fleet
@@ -67,7 +66,7 @@ func (w *walk) on(kubeconfig, script string) string {
 	return other.run(script)
 }
 
-// prints runs a script whose output must contain the texts.
+// prints runs a script and checks that its output contains the texts.
 func (w *walk) prints(script string, wants ...string) {
 	w.Helper()
 	output := w.s.run(strings.ReplaceAll(script, "ROLLOUT", w.rollout))
@@ -78,7 +77,7 @@ func (w *walk) prints(script string, wants ...string) {
 	}
 }
 
-// until repeats a script until a line of its output contains all texts, and returns the first word of that line.
+// until repeats a script until a line of its output contains all texts, and returns the line's first word.
 func (w *walk) until(script string, wants ...string) (first string) {
 	w.Helper()
 	until(w.T, time.Minute, fmt.Sprintf("%s reports %q", script, wants), func() (bool, string) {
@@ -95,14 +94,14 @@ func (w *walk) until(script string, wants ...string) (first string) {
 	return first
 }
 
-// lines returns the commands of a script without comments. It joins lines that end with a backslash.
+// lines returns the commands of a script without comments.
 func lines(script string) []string {
 	all := strings.Split(strings.TrimSpace(strings.ReplaceAll(script, "\\\n", "")), "\n")
 	return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "#") })
 }
 
-// TestOperatorGuidesWork follows docs/tutorials/first-rollout.md on a fleet in the state after the demo. It then runs
-// the commands of other pages on this fleet.
+// The test runs docs/tutorials/first-rollout.md on a fleet in the state after the demo, and then the commands of
+// other pages.
 func TestOperatorGuidesWork(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestOperatorReadsStatusAndControlsOneRuntime
 	ctx := t.Context()
@@ -130,7 +129,7 @@ func TestOperatorGuidesWork(t *testing.T) {
 	w.clocks()
 }
 
-// pathOf returns the last $PATH of an environment, which is the effective one.
+// pathOf returns the last $PATH of an environment, which takes effect.
 func pathOf(env []string) (path string) {
 	for _, entry := range env {
 		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
@@ -154,7 +153,7 @@ func (w *walk) firstRollout() {
 	w.until(undo[1], "RolledBack")
 }
 
-// rollouts prepares a waiting rollout and runs the rollout guide's commands in sequence.
+// rollouts prepares a waiting rollout and runs the rollout guide's commands.
 func (w *walk) rollouts() {
 	reads, actions, why := w.rolloutBlocks()
 	must(w.T, w.f.Release(w.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.10.0")))
@@ -176,8 +175,8 @@ func (w *walk) rollouts() {
 	w.prints("kubectl apply -f - <<'END'\n"+policy+"END\n", "configured")
 }
 
-// rolloutBlocks returns the commands of docs/guides/rollouts.md: reads that list and show rollouts, actions by name,
-// and the why command.
+// rolloutBlocks returns the commands of docs/guides/rollouts.md: reads that show rollouts, actions by name, and the
+// why command.
 func (w *walk) rolloutBlocks() (reads []string, actions map[string]string, why string) {
 	blocks := blocksOf(w.T, "docs/guides/rollouts.md", 3)
 	actions = map[string]string{}
@@ -212,16 +211,15 @@ func (w *walk) operations() {
 	w.prints(blocksOf(t, "docs/guides/airgap.md", 4)[2], "annotated")
 }
 
-// carried exports and imports a report as docs/guides/airgap.md describes. The control plane already has the report,
-// because the runtime also reports directly. If the runtime reports between the two commands, the import refuses the
-// exported report, and carried repeats both commands.
+// carried exports and imports a report as docs/guides/airgap.md describes. If the runtime sends another report
+// between the two commands, carried repeats both.
 func (w *walk) carried() {
 	back := strings.NewReplacer("registry.ship.example/fleet", w.f.Location(), "--runtime ship", "--runtime tokyo").
 		Replace(blocksOf(w.T, "docs/guides/airgap.md", 4)[1])
 	w.until(back, "tokyo", "already exists")
 }
 
-// pruned checks that `registry prune` finds nothing to remove in a new registry.
+// pruned checks that `registry prune` removes nothing from a new registry.
 func (w *walk) pruned() {
 	must(w.T, os.WriteFile(filepath.Join(w.f.Dir, "pruner.json"), []byte(`{"auths":{}}`), 0o600))
 	w.prints(blocksOf(w.T, "docs/guides/registry.md", 3)[1], "nothing to remove")
@@ -265,7 +263,7 @@ func (w *walk) modules() {
 	}
 }
 
-// clocks follows docs/runbooks/wrong-clocks.md.
+// clocks runs the commands in docs/runbooks/wrong-clocks.md.
 func (w *walk) clocks() {
 	t := w.T
 	blocks := blocksOf(t, "docs/runbooks/wrong-clocks.md", 2)

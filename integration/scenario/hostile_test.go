@@ -26,8 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestCorrectReportReplacesFalseReport checks that false times, sequences and modules in a report of a runtime affect
-// only that runtime's status, and that the next correct report replaces them.
+// False times, sequences and modules in a report affect only that runtime's status, until the next correct report.
 func TestCorrectReportReplacesFalseReport(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestPublisherRefusesHostileReports
 	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})
@@ -138,7 +137,7 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 		asked := watchFetches(f)
 		must(t, store.PushReport(t.Context(), f.Place, r.id, blob))
 		asked.until(t, blob.Descriptor.Digest)
-		// The publisher evaluates it after the previous report.
+		// The publisher processes this report after the previous one.
 		r.say(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" })
 		after := r.untilReporting("spec.channel")
 		if a, b := after.Status.Runtime.Observed.Heard, before.Status.Runtime.Observed.Heard; !a.Equal(b) {
@@ -203,9 +202,8 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 	})
 }
 
-// TestHostileReportsDoNotGrowThePublisher has five runtimes with stolen keys that send the most expensive reports. The
-// publisher refuses some of the reports. The other reports contain valid requests, which differ in every report. A
-// hundred reports are enough, because the test measures the publisher's heap in bytes.
+// Five runtimes with stolen keys send the most expensive reports. A hundred reports are enough, because the test
+// measures the publisher's heap in bytes.
 func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 	suite.Long(t)
 	const reporters, reports, leftByEach = 5, 24, 64 << 10
@@ -225,7 +223,7 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 		thieves[i].say(func(*bundle.Report) {})
 	}
 	for _, thief := range thieves {
-		// Wait, because the publisher reads the first report by its tag and not by its digest.
+		// The publisher reads the first report by its tag, not by its digest.
 		thief.untilReporting("Reported=True")
 	}
 	rounds := func(count int) (left int64) {
@@ -238,7 +236,7 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 				asked.until(t, d)
 			}
 		}
-		for _, thief := range thieves { // honest reports replace the hostile data in the recorded statuses
+		for _, thief := range thieves { // honest reports replace the hostile data in the statuses
 			thief.say(func(*bundle.Report) {})
 		}
 		for _, thief := range thieves {
@@ -257,7 +255,7 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 	honest.untilReporting("Reported=True")
 }
 
-// liveHeap triggers a garbage collection in a program with a pprof endpoint, and returns the program's used heap bytes.
+// liveHeap returns the used heap bytes of a program after a garbage collection.
 func liveHeap(t *testing.T, address string) int64 {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
@@ -277,7 +275,7 @@ func liveHeap(t *testing.T, address string) int64 {
 	return bytes
 }
 
-// makeHostile makes a report as expensive for the publisher as the owner of a runtime's key can make it.
+// makeHostile makes a report as expensive as possible for the publisher.
 func makeHostile(report *bundle.Report, random *rand.Rand) {
 	letters := func(n int) string {
 		text := make([]byte, n)
@@ -322,8 +320,8 @@ func makeHostile(report *bundle.Report, random *rand.Rand) {
 	}
 }
 
-// TestTooLargeReportIsTruncatedAndAccepted checks that an oversized Kyma in the runtime does not stop the agent's
-// reports. If the requested modules do not fit into the report, the publisher must keep the previous request.
+// An oversized Kyma in the runtime must not stop the agent's reports. If the requested modules do not fit into the
+// report, the publisher must keep the previous request.
 func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	runtime := runtimeWith(t, f, "crowded", map[string]string{"scaler": "1.7.0"})
@@ -345,7 +343,7 @@ func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	must(t, runtime.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) { spec.Modules = spec.Modules[:1] }))
 	r.untilReporting("Reported=True")
 
-	// Simulate an agent that restarts after its clock was set back.
+	// An agent restarts after its clock was set back.
 	runtime.Agent().Stop()
 	var secret corev1.Secret
 	must(t, runtime.API.Get(t.Context(), inKyma("skr-agent-key"), &secret))

@@ -28,8 +28,7 @@ func relabel(t *testing.T, f *fleet.Fleet, kyma, runtime string) error {
 		client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
-// untilReadyBecause waits until a Kyma of the control plane has the state, and the message of its condition Ready
-// contains the given words.
+// untilReadyBecause waits until a Kyma has the state, and its condition Ready contains the words.
 func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State, words string) {
 	t.Helper()
 	until(t, 30*time.Second, fmt.Sprintf("Kyma %s is %s because %q", name, state, words), func() (bool, string) {
@@ -43,7 +42,7 @@ func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.
 	})
 }
 
-// TestRuntimeKeepsTheKymaItEnrolledWith simulates an attacker who can edit the oldest Kyma.
+// An attacker can edit the oldest Kyma.
 func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
@@ -82,11 +81,11 @@ func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 	must(t, fleet.ApplyChartFile(ctx, f.Control, "kcp-publisher", "policy", "identity.yaml"))
 	tries := 0
 	until(t, 30*time.Second, "the edit is refused", func() (bool, string) {
-		tries++ // an edit succeeds until the policy takes effect
+		tries++ // the edit succeeds until the policy takes effect
 		err := relabel(t, f, "victim", fmt.Sprintf("bob-%d", tries))
 		return err != nil && strings.Contains(err.Error(), "cannot change; delete the Kyma"), fmt.Sprint(err)
 	})
-	must(t, relabel(t, f, "victim", "victim")) // reverted
+	must(t, relabel(t, f, "victim", "victim")) // revert
 	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
 
 	t.Log("A refused Kyma can be deleted: only its own runtime is notified.")

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// without removes a module from the spec of the runtime's Kyma.
+// without removes a module from the runtime's Kyma.
 func without(t *testing.T, r *fleet.Runtime, module string) {
 	t.Helper()
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
@@ -225,8 +225,7 @@ func TestSingleClusterModeInstallsAndRemovesModules(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	without(t, r, "mailer")
 	must(t, r.UntilGone(ctx, "mailer"))
-	// The control plane and the runtime share the cluster but use different namespaces, each with its own
-	// ModuleTemplates.
+	// The control plane and the runtime are namespaces of one cluster, each with its own ModuleTemplates.
 	var templates v1beta2.ModuleTemplateList
 	must(t, f.Control.List(ctx, &templates))
 	offered, count := 0, 0
@@ -238,7 +237,7 @@ func TestSingleClusterModeInstallsAndRemovesModules(t *testing.T) {
 			count++
 		}
 	}
-	// No channel contains scaler 1.7.0 any longer, so the runtime's catalog omits this version.
+	// No channel contains scaler 1.7.0 anymore, so the runtime's catalog omits it.
 	if offered != 3 || count != 2 {
 		t.Errorf("got %d ModuleTemplates in the control plane and %d in the runtime, want 3 and 2", offered, count)
 	}

@@ -21,18 +21,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// landscapeOf is a control plane with the objects that lifecycle-manager created.
+// landscapeOf is a control plane with objects of lifecycle-manager.
 type landscapeOf struct {
 	t *testing.T
 	f *fleet.Fleet
 }
 
-// kyma creates a recorded Kyma in the control plane, with a Manifest for each module. Early versions of
-// lifecycle-manager added a second finalizer to the Kyma.
+// kyma creates a recorded Kyma in the control plane, with a Manifest for each module.
 func (l landscapeOf) kyma(name string, labels map[string]string, modules ...landscape.Module) {
 	l.t.Helper()
 	ctx := l.t.Context()
-	// the spec that the broker created; only the Kyma in the runtime lists the modules
+	// Only the Kyma in the runtime lists the modules.
 	spec := v1beta2.KymaSpec{Channel: "regular"}
 	kyma, err := landscape.Kyma(name, spec, modules...)
 	must(l.t, err)
@@ -103,7 +102,7 @@ func (l landscapeOf) write(r *fleet.Runtime, all []landscape.Applied) {
 	}
 }
 
-// apply applies an object and retries until the API server serves its kind.
+// apply applies an object. It retries until the API server serves the object's kind.
 func (l landscapeOf) apply(r *fleet.Runtime, o *unstructured.Unstructured, manager string) {
 	l.t.Helper()
 	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is applied to %s", o.GetKind(), o.GetName(), r.ID),
@@ -114,7 +113,7 @@ func (l landscapeOf) apply(r *fleet.Runtime, o *unstructured.Unstructured, manag
 		})
 }
 
-// create creates an object and retries until the API server serves its kind.
+// create creates an object. It retries until the API server serves the object's kind.
 func (l landscapeOf) create(r *fleet.Runtime, o *unstructured.Unstructured, manager string) {
 	l.t.Helper()
 	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is created in %s", o.GetKind(), o.GetName(), r.ID),
@@ -162,7 +161,7 @@ func inKCP(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: sample.Namespace, Name: name}
 }
 
-// deleteManifest deletes one of lifecycle-manager's Manifests, like an operator who considers the Manifest obsolete.
+// deleteManifest deletes one of lifecycle-manager's Manifests, as an operator could.
 func (l landscapeOf) deleteManifest(ctx context.Context, name string) {
 	l.t.Helper()
 	manifest := &v1beta2.Manifest{}

@@ -22,13 +22,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// candidate is one of several publishers that compete for the leader's Lease.
+// candidate is one of several publishers that compete for the Lease.
 type candidate struct {
 	*fleet.Process
 	log string
 }
 
-// startCandidate starts a candidate that exits when it loses the lease.
+// startCandidate starts a candidate that exits when it loses the Lease.
 func startCandidate(t *testing.T, f *fleet.Fleet, name string, flags ...string) *candidate {
 	t.Helper()
 	return runCandidate(t, f, name, fleet.Command{Args: flags})
@@ -70,8 +70,7 @@ func (c *candidate) untilSays(t *testing.T, text string) {
 	})
 }
 
-// TestPublisherWithoutItsLeasePushesNothing suspends the process of the leader, as a machine that hangs would, until
-// another candidate has the Lease.
+// The leader's process is suspended until another candidate has the Lease.
 func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())
@@ -83,8 +82,8 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	successor := startCandidate(t, f, "second")
 	successor.untilSays(t, "starting")
 	deposed.signal(t, syscall.SIGSTOP)
-	successor.untilSays(t, "catalog changed") // logged by the successor once it leads
-	successor.signal(t, syscall.SIGSTOP)      // the suspended successor holds the Lease for some more seconds
+	successor.untilSays(t, "catalog changed") // the successor leads after this log line
+	successor.signal(t, syscall.SIGSTOP)      // the suspended successor still has the Lease for some seconds
 
 	var pushed atomic.Int32
 	f.Registry.Intercept(func(_ http.ResponseWriter, request *http.Request) bool {
@@ -110,8 +109,7 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	})
 }
 
-// TestPublisherDetectsAnotherPublishersBundle simulates an attacker who has the publisher's key and pushes a bundle
-// while the publisher runs.
+// An attacker with the publisher's key pushes a bundle while the publisher runs.
 func TestPublisherDetectsAnotherPublishersBundle(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
@@ -153,8 +151,7 @@ func untilEvent(t *testing.T, f *fleet.Fleet, kyma, reason, text string) {
 	})
 }
 
-// TestLeaderRegainsADeletedOrTakenLease simulates a user with write access to Leases. The user deletes the publisher's
-// Lease, and later acquires the Lease without renewing it.
+// A user with write access to Leases deletes the publisher's Lease, and later acquires it without renewing it.
 func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})

@@ -23,8 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestTakeoverFromRunningLifecycleManager takes over a runtime from lifecycle-manager, returns the runtime to
-// lifecycle-manager, and takes it over again. Lifecycle-manager runs throughout the test.
+// The test takes over a runtime from a running lifecycle-manager, returns the runtime, and takes it over again.
 func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	suite.Long(t)
 	program := lifecyclemanager.Program(t)
@@ -75,8 +74,8 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	untilNone(t, one, &appsv1.Deployment{}, "mailer")
 }
 
-// TestKymaDeletedWhileLifecycleManagerRuns deletes a Kyma after its modules are adopted and before the takeover is
-// finished. The running lifecycle-manager must not block the deletion or reinstall any object.
+// A Kyma is deleted after its modules are adopted and before the takeover is finished. The running lifecycle-manager
+// must not block the deletion or reinstall any object.
 func TestKymaDeletedWhileLifecycleManagerRuns(t *testing.T) {
 	suite.Long(t)
 	l, one := newManagedLandscape(t, lifecyclemanager.Program(t))
@@ -96,8 +95,8 @@ func TestKymaDeletedWhileLifecycleManagerRuns(t *testing.T) {
 	}
 }
 
-// newManagedLandscape returns a control plane with a publisher and a running lifecycle-manager, which installs two
-// modules and a mandatory one in a runtime. The runtime's agent waits for a bundle.
+// newManagedLandscape returns a control plane with a publisher and a running lifecycle-manager, which installs three
+// modules in a runtime.
 func newManagedLandscape(t *testing.T, program string) (landscapeOf, *fleet.Runtime) {
 	t.Helper()
 	ctx := t.Context()
@@ -138,8 +137,8 @@ func (l landscapeOf) release(version string) {
 	must(l.t, l.f.Release(l.t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", version)))
 }
 
-// untilManaged waits until lifecycle-manager manages a Kyma with a version of scaler. The Kyma's status must be Ready
-// without fields of the publisher, and the Manifests of all modules must be Ready.
+// untilManaged waits until lifecycle-manager manages a Kyma with a version of scaler, and the Kyma and all modules
+// are Ready.
 func (l landscapeOf) untilManaged(version string, modules ...string) {
 	l.t.Helper()
 	until(l.t, fleet.Generous, "lifecycle-manager manages the Kyma with scaler "+version, func() (bool, string) {
@@ -220,7 +219,7 @@ func (l landscapeOf) watchVersion(r *fleet.Runtime) (stop func()) {
 }
 
 // untilTakenOver waits until no object of lifecycle-manager remains for a runtime, and checks that the running
-// lifecycle-manager does not create these objects again.
+// lifecycle-manager does not recreate these objects.
 func (l landscapeOf) untilTakenOver(r *fleet.Runtime) {
 	l.t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
@@ -236,7 +235,7 @@ func (l landscapeOf) untilTakenOver(r *fleet.Runtime) {
 	}
 }
 
-// untilNone waits until an object in namespace kyma-system, or the object's kind, no longer exists.
+// untilNone waits until an object in kyma-system, or its kind, does not exist.
 func untilNone(t *testing.T, r *fleet.Runtime, o client.Object, name string) {
 	t.Helper()
 	until(t, fleet.Generous, name+" is deleted", func() (bool, string) {

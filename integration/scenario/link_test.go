@@ -14,8 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// watchedLink counts the registry requests that an agent sends over its link, and lists the requests that bypass the
-// link.
+// watchedLink counts an agent's registry requests, and lists those that bypass the link.
 type watchedLink struct {
 	mu     sync.Mutex // guards the fields below
 	byLink int
@@ -65,7 +64,6 @@ func correctsDrift(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-// untilDropped waits until the link of a runtime has dropped data.
 func untilDropped(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	until(t, time.Minute, "the link has dropped a request", func() (bool, string) {
@@ -74,8 +72,7 @@ func untilDropped(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-// TestRuntimeSurvivesBadLinksAndRestarts cuts and impairs the link of one runtime, and then stops the API servers of
-// control plane and runtime. Package integration/kindscenario repeats these failures with pods, nodes and networks.
+// The test cuts and impairs the link of one runtime, and then stops the API servers of control plane and runtime.
 func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestRegistryOutageDelaysPublishingAndIsLoggedOnce
 	ctx := t.Context()

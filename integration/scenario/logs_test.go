@@ -18,7 +18,7 @@ import (
 )
 
 // crashing creates a Pod with a crashing container for the scaler's Deployment, and an Event about the crash, because
-// the test cluster has no kubelet that would do so.
+// the test cluster has no kubelet.
 func crashing(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	controller := true

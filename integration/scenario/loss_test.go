@@ -25,28 +25,27 @@ import (
 // packedZot is the path of the zot binary, relative to the repository root.
 const packedZot = checkout + "/../shared/oracles/zot.gz"
 
-// volume is a registry with functions that remove parts of its data.
+// volume is a registry whose data can be removed.
 type volume struct {
 	host string
 	// data is the registry's folder. repositories contains one folder per repository.
 	data, repositories string
-	// blob returns the path of a blob below its repository's folder.
+	// blob returns the path of a blob in its repository's folder.
 	blob func(digest.Digest) string
-	// change runs a function that changes the data. The registry is stopped during the change.
+	// change runs a function that changes the data while the registry is stopped.
 	change func(t *testing.T, change func())
-	// live is true if the test can remove data while the registry runs.
+	// live means that the test can remove data while the registry runs.
 	live bool
-	// intercept responds to requests instead of the registry. It is nil if the registry does not support interception.
+	// intercept responds to requests instead of the registry. Nil if the registry does not support interception.
 	intercept func(func(http.ResponseWriter, *http.Request) bool)
 }
 
-// replace removes the folders and files whose paths are in lost. If other is set, it then copies the folder other to
-// the first of these paths.
+// replace removes the paths in lost. If other is not empty, it copies the folder other to the first of them.
 func (v volume) replace(t *testing.T, other string, lost ...string) {
 	t.Helper()
 	away := t.TempDir()
 	replace := func() {
-		// Rename, which is atomic, because the registry can write to the path at the same time.
+		// The registry can write to the path at the same time, so use an atomic rename.
 		for i, path := range lost {
 			must(t, os.Rename(path, filepath.Join(away, fmt.Sprint(i))))
 		}
@@ -90,7 +89,7 @@ func zotVolume(t *testing.T) volume {
 	return volume{
 		host: z.Host(), data: z.Data(), repositories: z.Data(),
 		blob: func(d digest.Digest) string { return filepath.Join("blobs", d.Algorithm().String(), d.Encoded()) },
-		// zot also has state in memory and in a database, so stop it during the change.
+		// zot also has state in memory and in a database.
 		change: func(t *testing.T, change func()) {
 			must(t, z.Stop())
 			change()
@@ -99,14 +98,12 @@ func zotVolume(t *testing.T) volume {
 	}
 }
 
-// TestPublisherRefillsARegistryThatLostData removes data while publisher and agent run. The publisher restores the data
-// without an operator.
+// The test removes data while the publisher and the agent run. The publisher restores the data.
 func TestPublisherRefillsARegistryThatLostData(t *testing.T) {
 	suite.Long(t)
 	losesItsData(t, distributionVolume(t))
 }
 
-// TestPublisherRefillsAZotThatLostData repeats TestPublisherRefillsARegistryThatLostData with zot.
 func TestPublisherRefillsAZotThatLostData(t *testing.T) {
 	suite.Long(t)
 	losesItsData(t, zotVolume(t))
@@ -118,7 +115,7 @@ func losesItsData(t *testing.T, v volume) {
 		Module: "courier", Version: "1.0.0",
 		Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: courier, namespace: kyma-system}\n",
 	}
-	archive := t.TempDir() // the publisher copies its content to the fleet's registry
+	archive := t.TempDir() // the publisher copies this content to the fleet's registry
 	must(t, sample.WriteArchive(ctx, archive, courier))
 	f := newFleet(t, fleet.Options{RegistryHost: v.host, PublisherFlags: []string{
 		"--components", archive, "--set", "registry-check-interval=1s", "--set", "keys-poll-interval=1s",
@@ -139,7 +136,8 @@ func losesItsData(t *testing.T, v volume) {
 
 	repository := func(name string) string { return filepath.Join(v.repositories, "fleet", name) }
 	own, copied := bundle.DesiredRepository(r.ID), "component-descriptors/"+courier.Component()
-	// blobOf returns the paths of a bundle's document in all repositories, because zot links blobs across repositories.
+	// blobOf returns the paths of a bundle's document in all repositories, because zot links blobs across
+	// repositories.
 	blobOf := func(choose func(bundle.Verified) digest.Digest) func() []string {
 		return func() []string {
 			fetched, err := r.Desired(ctx)
@@ -155,11 +153,11 @@ func losesItsData(t *testing.T, v volume) {
 	only := func(path string) func() []string { return func() []string { return []string{path} } }
 	for _, c := range []struct {
 		name string
-		// lost returns the paths of the data that the registry loses.
+		// lost returns the paths of the lost data.
 		lost func() []string
-		// other is a folder that replaces the first path of lost. It can be empty.
+		// other is a folder that replaces the first lost path. It can be empty.
 		other string
-		// message is a text that the publisher's log must contain.
+		// message is a text in the publisher's log.
 		message string
 	}{
 		{"roots of trust lost", only(repository(bundle.TrustRepository)), "", "root of trust versions [1 2]"},
@@ -233,8 +231,8 @@ func losesItsData(t *testing.T, v volume) {
 	must(t, r.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
 }
 
-// lacking returns a description of the first object that a new agent needs and that is missing in the registry, or an
-// empty string.
+// lacking describes the first object that a new agent needs and that is missing in the registry. It returns "" if all
+// exist.
 func lacking(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, scaler string) string {
 	t.Helper()
 	ctx, root := t.Context(), rootOf(t, f)

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// TestAgentCheckDecidesRollout runs a rollout's check in the agent of a real runtime, the canary. The check fails, so
-// the simulated runtime in the next wave must never receive the version.
+// The agent of a real runtime, the canary, runs a rollout's check. The check fails, so the runtime in the next wave
+// must never get the version.
 func TestAgentCheckDecidesRollout(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// hidden responds to requests for components with MANIFEST_UNKNOWN in the registry's place.
+// hidden responds to requests for components with MANIFEST_UNKNOWN.
 func hidden(w http.ResponseWriter, request *http.Request) bool {
 	if !strings.HasPrefix(request.URL.Path, "/v2/modules/") || !strings.Contains(request.URL.Path, "/manifests/") {
 		return false
@@ -31,7 +31,7 @@ func hidden(w http.ResponseWriter, request *http.Request) bool {
 	return true
 }
 
-// registryBundle reads and verifies the bundle in a runtime's repository, with its desired state.
+// registryBundle reads and verifies the bundle in a runtime's repository.
 func registryBundle(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (bundle.Bundle, error) {
 	t.Helper()
 	fetched, err := r.Desired(t.Context())
@@ -47,8 +47,8 @@ func registryBundle(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (bundle.Bund
 	return store.FetchBundle(t.Context(), repository, verified)
 }
 
-// composed signs the documents as a newer bundle than the current one, pushes the bundle to the runtime's repository,
-// and returns its manifest.
+// composed signs the documents as a newer bundle, pushes the bundle to the runtime's repository, and returns its
+// manifest.
 func composed(
 	t *testing.T, f *fleet.Fleet, r *fleet.Runtime, documents bundle.Documents, signer trust.Signer,
 	change func(*bundle.Predicate),
@@ -68,7 +68,7 @@ func composed(
 	return manifest
 }
 
-// untilReplaced waits until the runtime's repository has another bundle and the agent has applied that bundle.
+// untilReplaced waits until the runtime's repository has another bundle and the agent has applied it.
 func untilReplaced(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle.Blob) bundle.Bundle {
 	t.Helper()
 	var next bundle.Bundle
@@ -89,8 +89,8 @@ func deviations(t *testing.T, address, reason string) bool {
 	return scraped(t, address, `kyma_pull_publisher_registry_deviations_total{reason="`+reason+`"}`) != ""
 }
 
-// TestRegistryIsNeverTrustedForContent checks that the publisher does not copy content from a bundle in the registry
-// that an attacker pushed: the registry's owner, or a thief of a key that was rotated.
+// The publisher must not copy content from a bundle that an attacker pushed: the registry's owner, or a thief of a
+// rotated key.
 func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -242,7 +242,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			return len(back) == 1 && back[0] == bundle.Rollback{Module: "scaler", From: "1.8.0", To: "1.7.0"},
 				fmt.Sprint(back)
 		})
-		// label makes the publisher publish further bundles, which the stopped agent misses.
+		// label causes further bundles, which the stopped agent misses.
 		label := func(value string) {
 			record, err := r.Record(ctx)
 			must(t, err)

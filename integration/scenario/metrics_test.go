@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// TestTamperedBundleRaisesAlertAndStandbyDoesNot evaluates the charts' Prometheus rules over the programs' metrics.
+// The test evaluates the charts' Prometheus rules with the programs' metrics.
 func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 	ctx, root := t.Context(), filepath.Join("..", "..")
 	publisher, standby, agent := freeAddress(t), freeAddress(t), freeAddress(t)
@@ -110,7 +110,7 @@ func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 	}))
 }
 
-// flipped changes one character of the signed statement, as the demo does.
+// flipped changes one character of the signed statement.
 func flipped(t *testing.T, manifest []byte) []byte {
 	t.Helper()
 	var m ocispec.Manifest

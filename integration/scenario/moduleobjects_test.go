@@ -17,8 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// deadWebhook is a webhook configuration that could match the agent's writes. The webhook's server never responds, so
-// the API server would refuse matching writes.
+// deadWebhook intercepts the agent's writes and never responds.
 const deadWebhook = `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: %s}
@@ -34,7 +33,7 @@ webhooks:
   namespaceSelector: {matchExpressions: [%s]}
 `
 
-// labelsHome returns a Namespace object for a module's content. It adds labels to the agent's namespace.
+// labelsHome returns the agent's namespace with labels, as module content.
 func labelsHome(labels string) string {
 	return "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {" + labels + "}}\n"
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestRegistryMovesWithoutAccessToRuntimes moves a fleet to a registry with another host and another CA, as
-// docs/guides/move-the-registry.md describes. The operator does not access the runtime's cluster until the last step.
+// The test moves a fleet to a registry with another host and another CA, as docs/guides/move-the-registry.md
+// describes. The operator does not access the runtime's cluster until the last step.
 func TestRegistryMovesWithoutAccessToRuntimes(t *testing.T) {
 	suite.Long(t) // the short suite keeps the tests of package pull
 	ctx := t.Context()
@@ -74,5 +74,5 @@ func TestRegistryMovesWithoutAccessToRuntimes(t *testing.T) {
 		return restarted && strings.Contains(after, `"location":"`+next.Host()), string(last([]byte(log), 2000))
 	})
 	promote(t, f, "1.8.0")
-	must(t, r.UntilState(ctx, "scaler", "1.10.0", v1beta2.StateWarning)) // newer than the channel
+	must(t, r.UntilState(ctx, "scaler", "1.10.0", v1beta2.StateWarning)) // newer than the channel's version
 }

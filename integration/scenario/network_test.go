@@ -30,8 +30,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestRegistryOwnerCannotRedirectPrograms checks that a registry can redirect blob requests only to a storage host that
-// the operator allowed. No other response can make a program connect to another address or print control characters.
+// A registry can redirect blob requests only to an allowed storage host. No other response can make a program connect
+// to another address or print control characters.
 func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 	ctx := t.Context()
 	var registry, inside atomic.Pointer[string]
@@ -124,7 +124,7 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 	})
 }
 
-// TestBadRepositoryAffectsOnlyItsRuntime also checks that scrapers of the publisher must authenticate.
+// The test also checks that scrapers of the publisher must authenticate.
 func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 	address := freeAddress(t)
 	f := newFleet(t, fleet.Options{
@@ -211,8 +211,7 @@ func scrapes(t *testing.T, f *fleet.Fleet, address string) {
 	}
 }
 
-// TestTokenServiceSurvivesSlowClients opens more connections with incomplete requests than the token service allows at
-// the same time.
+// The test opens more connections with incomplete requests than the token service allows.
 func TestTokenServiceSurvivesSlowClients(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
@@ -247,7 +246,7 @@ func TestTokenServiceSurvivesSlowClients(t *testing.T) {
 					return
 				}
 				defer connection.Close()
-				// an error means that the service has closed the connection
+				// An error means that the service has closed the connection.
 				_, _ = fmt.Fprintf(connection, "GET /auth/token HTTP/1.1\r\nHost: registry.example\r\nX-Long: %s",
 					strings.Repeat("x", 6<<10))
 			}

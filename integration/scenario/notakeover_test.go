@@ -19,8 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestProgramsWorkWithoutTakeovers builds both programs with stubs for their takeover packages, and then installs,
-// upgrades and removes a module. The stubs contain only the identifiers that other packages use.
+// The test builds both programs with stubs for their takeover packages, and installs, upgrades and removes a module.
 func TestProgramsWorkWithoutTakeovers(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()

@@ -12,8 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// TestEventsThatNeedActionArePosted causes the problems whose Events the publisher posts to operators.
-// TestFailedCanaryRollsBackCanariesOnly covers rollbacks.
+// The test causes the problems whose Events the publisher posts to operators.
 func TestEventsThatNeedActionArePosted(t *testing.T) {
 	ctx := t.Context()
 	posted, flags := eventsWebhook(t, "RolloutStopped", "RuntimeSilent", "RuntimeHeard", "BundleRefused", "RootExpires")
@@ -31,7 +30,7 @@ func TestEventsThatNeedActionArePosted(t *testing.T) {
 	posted.wantPosted(t, "error Rollout/"+firstRollout+" RolloutStopped")
 
 	settle(t, f)
-	must(t, f.Publisher().Stop()) // a running publisher would replace the bundle before the agent reads it
+	must(t, f.Publisher().Stop()) // a running publisher would replace the bundle
 	must(t, victim.Put(ctx, forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
 		p.Audience.ClusterUID = "another"
 	})))

@@ -20,12 +20,12 @@ import (
 
 const distributionEvents = "application/vnd.docker.distribution.events.v2+json"
 
-// pushOf returns the notification that a distribution registry sends for a push to a repository.
+// pushOf returns a distribution registry's notification of a push to a repository.
 func pushOf(repository string) string {
 	return fmt.Sprintf(`{"events":[{"action":"push","target":{"repository":%q,"tag":"latest"}}]}`, repository)
 }
 
-// notifyAs posts a notification like a registry and returns the HTTP status.
+// notifyAs posts a notification as a registry does, and returns the HTTP status.
 func notifyAs(t *testing.T, n *fleet.Notifications, token, body string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.ReceiverURL(), strings.NewReader(body))
@@ -63,9 +63,8 @@ func passwordOf(t *testing.T, f *fleet.Fleet, user string) string {
 	return password
 }
 
-// TestPromotionArrivesByNotificationOrPoll first uses a poll interval of ten minutes, so a promotion can arrive in time
-// only by notification. It then replaces the publisher's endpoint with one that sends false notifications and uses a
-// short poll interval.
+// With a polling interval of ten minutes, only a notification can announce a promotion in time. Then the test
+// replaces the notification server with one that sends false notifications.
 func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 	ctx := t.Context()
 	n, err := fleet.NewNotifications()
@@ -130,7 +129,7 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 		must(t, f.Publisher().Kill())
 		liar := startLiar(t, n.Agents)
 		must(t, f.RestartPublisher())
-		// Restart, because the agent would read the shorter interval only at its next poll, in ten minutes.
+		// The agent would read the shorter interval only at its next poll, in ten minutes.
 		must(t, one.CrashAgent())
 		until(t, 30*time.Second, "the agent connects to the false endpoint", func() (bool, string) {
 			return liar.Load() > 0, "not yet"
@@ -140,8 +139,8 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 	})
 }
 
-// startLiar starts a server at the publisher's address that sends endless false notifications. It returns a counter of
-// the server's requests.
+// startLiar starts a server that sends endless false notifications at the publisher's address. It returns a counter
+// of the server's requests.
 func startLiar(t *testing.T, address string) *atomic.Int64 {
 	t.Helper()
 	var asked atomic.Int64

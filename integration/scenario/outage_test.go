@@ -93,7 +93,7 @@ func TestPublisherKilledAfterPushAdoptsItsBundle(t *testing.T) {
 	}
 }
 
-// settle waits until the publisher has published nothing to the runtimes of the fleet or share for two seconds.
+// settle waits until the publisher has not published to the fleet's runtimes for two seconds.
 func settle(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	published := -1
@@ -106,7 +106,7 @@ func settle(t *testing.T, f *fleet.Fleet) {
 	})
 }
 
-// publications counts the bundles in the publisher's log for runtimes of the fleet or share.
+// publications counts the bundles in the publisher's log for runtimes of the fleet.
 func publications(f *fleet.Fleet) int {
 	count := 0
 	for line := range strings.Lines(f.Publisher().Log()) {
@@ -126,7 +126,7 @@ func TestRegistryOutageDelaysPublishingAndIsLoggedOnce(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	for i := range 20 { // add runtimes without an agent, because the outage must be logged once and not per runtime
+	for i := range 20 { // the outage must be logged once, not per runtime
 		must(t, f.Control.Create(ctx, fleet.NewKyma(fmt.Sprintf("noise-%d", i), "regular", "mailer")))
 	}
 	settle(t, f)
@@ -143,7 +143,7 @@ func TestRegistryOutageDelaysPublishingAndIsLoggedOnce(t *testing.T) {
 	}
 	late, err := f.AddRuntime(ctx, "late", "regular", "mailer")
 	must(t, err)
-	// The Event is necessary, because the runtime has no Kyma yet whose status an operator could read.
+	// The runtime has no Kyma yet whose status an operator could read.
 	until(t, 30*time.Second, "an Event reports that the agent never reached its registry", func() (bool, string) {
 		events := eventsOf(t, late, v1beta2.ReasonRegistryUnavailable)
 		return len(events) == 1 && events[0].InvolvedObject.Name == v1beta2.RuntimeKymaName &&
@@ -158,8 +158,8 @@ func TestRegistryOutageDelaysPublishingAndIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// untilRegistry waits until the registry condition of the Kyma in the runtime has the status and reason. It also waits
-// for the Event with the reason, and fails the test if there are several.
+// untilRegistry waits until the registry condition of the runtime's Kyma has the status and reason, and for exactly
+// one Event with the reason.
 func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	until(t, 60*time.Second, "the runtime reports "+reason, func() (bool, string) {
@@ -246,7 +246,7 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	})
 }
 
-// heartbeats waits until the publisher has read some further reports of a runtime, each by its digest.
+// heartbeats waits until the publisher has read some further reports of a runtime.
 func heartbeats(t *testing.T, f *fleet.Fleet, id string, count int) {
 	t.Helper()
 	asked, read := watchFetches(f), map[digest.Digest]bool{}
@@ -261,8 +261,7 @@ func heartbeats(t *testing.T, f *fleet.Fleet, id string, count int) {
 	})
 }
 
-// kymaPatches returns the number of patches of Kymas and their statuses that the API server of the control plane has
-// served.
+// kymaPatches returns the number of patches of Kymas and their statuses in the control plane.
 func kymaPatches(t *testing.T, f *fleet.Fleet) (patches int) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(f.Dir, "kcp.kubeconfig"))

@@ -41,7 +41,7 @@ func mustRun(t *testing.T, f *fleet.Fleet, args ...string) string {
 	return output
 }
 
-// wantNoAttackerImage fails the test if the runtime's bundle has the attacker's agent image.
+// wantNoAttackerImage checks that the runtime's bundle does not have the attacker's agent image.
 func wantNoAttackerImage(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	state := desiredState(t, f, r)
@@ -50,9 +50,9 @@ func wantNoAttackerImage(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	}
 }
 
-// TestOperatorDecidesWhichKymaOwnsARuntime checks that a user with write access to one Kyma cannot take over the
-// runtime of another Kyma: not before the runtime enrolls, not after its Kyma is deleted, and not after the control
-// plane is rebuilt. Only an operator can assign the runtime, with `kcp-publisher move`.
+// A user with write access to one Kyma must not take over the runtime of another Kyma: before the runtime enrolls,
+// after its Kyma is deleted, and after the control plane is rebuilt. Only an operator can assign the runtime, with
+// `kcp-publisher move`.
 func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
@@ -140,8 +140,7 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	}
 }
 
-// TestClonedRuntimeRemovesNothingFromTheOriginal starts a second cluster with the Secrets and the UID of the first
-// cluster, as if both were restored from one snapshot.
+// A second cluster has the Secrets and the UID of the first one, as if both were restored from one snapshot.
 func TestClonedRuntimeRemovesNothingFromTheOriginal(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
@@ -198,7 +197,6 @@ func copyOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) *reporter {
 	return copied
 }
 
-// desiredState returns the desired state of the bundle in the registry.
 func desiredState(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) bundle.DesiredState {
 	t.Helper()
 	fetched, err := r.Desired(t.Context())

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// pageOfOne is the web page of `kcp-publisher ui` for a single user, on an operator's workstation.
+// pageOfOne is the web page of `kcp-publisher ui` on an operator's workstation.
 type pageOfOne struct {
 	address string // URL with the token
 	base    string
@@ -96,7 +96,7 @@ func (p *pageOfOne) get(t *testing.T, address string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// untilShows waits until a page contains a text.
+// untilShows waits until a page contains all texts.
 func (p *pageOfOne) untilShows(t *testing.T, path string, texts ...string) {
 	t.Helper()
 	until(t, 40*time.Second, path+" shows "+strings.Join(texts, ", "), func() (bool, string) {

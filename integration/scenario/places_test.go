@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// longest lists the scenarios with the longest run time. They start first, because a long scenario that starts last
-// would run alone and leave a processor idle.
+// longest lists the scenarios with the longest run time, which start first.
 var longest = []string{
 	"TestAgentWaitsForItsAPIServerAndToken",
 	"TestAgentImageWithoutRegistryAccessIsRolledBack",
@@ -34,8 +33,7 @@ var longest = []string{
 	"TestAgentRestoresDeletedKymaManifestsAndCRDs",
 }
 
-// line is the queue that determines the start order of the scenarios. All scenarios are in the queue before the first
-// scenario starts, because package testing resumes parallel tests only after it has started all of them.
+// line is the queue that determines the start order of the scenarios.
 type line struct {
 	beside  int // maximum number of concurrent scenarios
 	mu      sync.Mutex
@@ -44,8 +42,8 @@ type line struct {
 	ended   int
 }
 
-// places is the queue of all scenarios. It runs four at the same time unless -parallel is set. On two slow cores, more
-// scenarios would exceed the programs' time limits.
+// places is the queue of all scenarios. By default, it runs four at the same time, because more would exceed time
+// limits on two slow cores.
 var places = newLine(4)
 
 func newLine(beside int) *line {
@@ -54,8 +52,8 @@ func newLine(beside int) *line {
 	return l
 }
 
-// replaceFlag uses the value of -parallel as the queue's limit. It then raises -parallel, because package testing would
-// otherwise enforce the limit without the queue's order.
+// replaceFlag uses -parallel as the queue's limit. It then raises -parallel, because package testing would ignore the
+// queue's order.
 func (l *line) replaceFlag(parallel *flag.Flag) error {
 	if output := parallel.Value.String(); output != parallel.DefValue {
 		var err error
@@ -66,8 +64,7 @@ func (l *line) replaceFlag(parallel *flag.Flag) error {
 	return parallel.Value.Set(strconv.Itoa(math.MaxInt32))
 }
 
-// besideOthers replaces t.Parallel in scenarios: it waits until the queue starts the scenario. It also logs the
-// scenario's run time, because the time that package testing prints includes the wait.
+// besideOthers replaces t.Parallel in scenarios: it waits until the queue starts the scenario.
 func besideOthers(t *testing.T) {
 	t.Helper()
 	places.join(t)
@@ -80,7 +77,7 @@ func besideOthers(t *testing.T) {
 	})
 }
 
-// join adds a scenario to the queue behind all scenarios with the same or a longer run time.
+// join adds a scenario to the queue in order of run time.
 func (l *line) join(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,16 +17,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// postedEvents records the Events that a publisher posted to a webhook, as "severity Kind/name reason". It is safe for
-// concurrent use.
+// postedEvents records the Events that a publisher posted to a webhook, as "severity Kind/name reason". It is safe
+// for concurrent use.
 type postedEvents struct {
-	reasons []string // reasons of the Events that the publisher posts
+	reasons []string // reasons of the posted Events
 
 	mu   sync.Mutex // guards the fields below
 	seen []string
 }
 
-// eventsWebhook starts a webhook. With the returned flags, a publisher posts only Events with the given reasons to it.
+// eventsWebhook starts a webhook. With the returned flags, a publisher posts Events with the given reasons to it.
 func eventsWebhook(t *testing.T, reasons ...string) (*postedEvents, []string) {
 	t.Helper()
 	posted := &postedEvents{reasons: reasons}
@@ -48,7 +48,7 @@ func eventsWebhook(t *testing.T, reasons ...string) (*postedEvents, []string) {
 	return posted, []string{"--set", "events-addr=" + server.URL, "--set", "events-reasons=" + strings.Join(reasons, ",")}
 }
 
-// wantPosted waits until all wanted Events are posted. It fails the test if an Event with another reason is posted.
+// wantPosted waits until all wanted Events are posted. An Event with another reason fails the test.
 func (p *postedEvents) wantPosted(t *testing.T, want ...string) {
 	t.Helper()
 	until(t, time.Minute, "the webhook receives the wanted Events", func() (bool, string) {

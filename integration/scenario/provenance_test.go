@@ -28,7 +28,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	binaries := f.Binaries()
-	// The publisher replaces the bundle when the runtime enrolls. The test queries the current bundle.
+	// The publisher replaces the bundle when the runtime enrolls.
 	settle(t, f)
 	provenance := func(want int, args ...string) string {
 		t.Helper()

@@ -39,8 +39,8 @@ func prune(t *testing.T, f *fleet.Fleet, args ...string) (string, int) {
 	}, args...)...)
 }
 
-// history pushes bundles that are older than a runtime's newest bundle, and returns the older bundles. The first of
-// them has documents and content that no other bundle uses.
+// history pushes bundles that are older than a runtime's newest bundle. No other bundle uses the content of the first
+// one.
 func history(
 	t *testing.T, f *fleet.Fleet, r *fleet.Runtime,
 ) (old []bundle.Blob, documents bundle.Documents, content bundle.Blob) {
@@ -90,7 +90,7 @@ func documentsIn(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, fetched bundle.
 	}
 }
 
-// backdate sets an old time in the record of unused manifests, as if prune had found them unused long ago.
+// backdate changes the record of unused manifests, as if prune had found them unused long ago.
 func backdate(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	ctx := t.Context()
@@ -128,8 +128,8 @@ func has(t *testing.T, f *fleet.Fleet, repository, reference string) bool {
 	return err == nil
 }
 
-// TestPruneRemovesOnlyUnneededContent prunes a registry with many old bundles, documents and content, and a removed
-// runtime. It then runs the registry's garbage collection and checks that the fleet continues to work.
+// The test prunes a registry with old content and a removed runtime, collects its garbage, and checks that the fleet
+// continues to work.
 func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
@@ -187,13 +187,12 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		t.Error("a dry run recorded unused manifests")
 	}
 
-	// The first prune removes old bundles, because their age is part of the signed statement. It only records unused
-	// shared manifests, which a later prune removes.
+	// The first prune removes old bundles. It only records unused shared manifests, which a later prune removes.
 	output, code := prune(t, f)
 	if code != 0 || !strings.Contains(output, "bundle, superseded") {
 		t.Fatalf("registry prune: exit code %d\n%s", code, output)
 	}
-	// The last bundle of the history directly precedes the newest bundle and must not be removed.
+	// The direct predecessor of the newest bundle must not be removed.
 	for i, want := range []bool{false, false, true} {
 		if got := has(t, f, "runtimes/berlin", old[i].Descriptor.Digest.String()); got != want {
 			t.Errorf("bundle %d exists: %v, want %v\n%s", i, got, want, output)
@@ -230,7 +229,7 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		}
 	}
 
-	// The fleet continues.
+	// The fleet continues to work.
 	must(t, f.StartPublisher())
 	promote(t, f, "1.8.0")
 	must(t, berlin.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))

@@ -34,13 +34,13 @@ func untilShown(t *testing.T, r *fleet.Runtime, module, version string, state v1
 		})
 }
 
-// stored returns the agent's Secrets with its stored content and state by name. It omits the Secrets with keys.
+// stored returns the agent's Secrets by name, except Secrets with keys.
 func stored(t *testing.T, r *fleet.Runtime) map[string]corev1.Secret {
 	t.Helper()
 	var all corev1.SecretList
 	must(t, r.API.List(t.Context(), &all, client.InNamespace(v1beta2.RuntimeNamespace)))
 	found := map[string]corev1.Secret{}
-	const changes = "report-sequence" // this value changes with every report
+	const changes = "report-sequence" // changes with every report
 	for _, s := range all.Items {
 		if strings.HasPrefix(s.Name, "kyma-pull-content-") || s.Name == "skr-agent-state" ||
 			s.Name == "skr-agent-memory" {
@@ -78,8 +78,7 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		})
 	}
 
-	// All stored parts are deleted and one is recreated with other data. An agent that detects a missing part deletes
-	// the other parts of the same content, possibly before the test does.
+	// If a part of a content is missing, the agent deletes the other parts, possibly before the test does.
 	gone := func(secret corev1.Secret) {
 		t.Helper()
 		must(t, client.IgnoreNotFound(r.API.Delete(ctx, &secret)))
@@ -98,12 +97,12 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		}
 		forged.ResourceVersion, forged.UID = "", ""
 		gone(secret)
-		_ = r.API.Create(ctx, &forged) // an error means that the agent recreated the Secret first
+		_ = r.API.Create(ctx, &forged) // fails if the agent was faster
 	}
 	back("the Secrets have their original data")
 
-	// While the registry is down, a module whose stored content is missing reports that, and the other modules
-	// continue. When the registry is available again, all modules recover.
+	// While the registry is down, only the module with missing content fails. When the registry is available again,
+	// it recovers.
 	must(t, f.Registry.Stop())
 	manifest := &v1beta2.Manifest{}
 	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
@@ -136,7 +135,7 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		t.Errorf("the agent restarted %d times, want none", now-started)
 	}
 
-	// A restarted agent without a registry can use only the stored content, so it must be complete again.
+	// Without a registry, a restarted agent can use only stored content.
 	must(t, f.Registry.Stop())
 	r.Agent().Kill()
 	config, err := settings(ctx, r)
@@ -149,13 +148,12 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 	})
 }
 
-// definitionOf returns an empty CRD object with the name of one of the agent's kinds.
+// definitionOf returns an empty CRD object for one of the agent's kinds.
 func definitionOf(kind string) *unstructured.Unstructured {
 	return definition(kind + "." + v1beta2.Group)
 }
 
-// loseDefinitions deletes CRDs of the agent's kinds, and returns a function that waits until the agent has created them
-// again.
+// loseDefinitions deletes CRDs of the agent's kinds. The returned function waits until the agent has restored them.
 func loseDefinitions(t *testing.T, r *fleet.Runtime, kinds ...string) (untilOthers func()) {
 	t.Helper()
 	var lost []*unstructured.Unstructured
@@ -180,7 +178,7 @@ func loseDefinitions(t *testing.T, r *fleet.Runtime, kinds ...string) (untilOthe
 	}
 }
 
-// installedObjects returns the UIDs of the modules' objects, by kind and name.
+// installedObjects returns the UIDs of the modules' objects by kind and name.
 func installedObjects(t *testing.T, r *fleet.Runtime) string {
 	t.Helper()
 	var all []string
@@ -212,7 +210,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	must(t, r.UntilGone(ctx, "mailer"))
 	settle(t, f)
 	f.Publisher().Stop()
-	must(t, f.Registry.Stop()) // without publisher and registry, the agent can use only its own records
+	must(t, f.Registry.Stop()) // the agent can use only its own records
 	before, started := installedObjects(t, r), starts(r)
 	if !strings.Contains(before, "scaler-settings") {
 		t.Fatalf("no module objects are installed:\n%s", before)
@@ -296,8 +294,8 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	})
 }
 
-// empties deletes all objects in a runtime's kyma-system, as Kubernetes does when the namespace is deleted. Without an
-// agent, the command in docs/guides/repair.md must remove the finalizers.
+// empties deletes all objects in a runtime's kyma-system, as Kubernetes does when the namespace is deleted. Without
+// an agent, the command in docs/guides/repair.md must remove the finalizers.
 func empties(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	ctx, in := t.Context(), client.InNamespace(v1beta2.RuntimeNamespace)

@@ -26,8 +26,7 @@ import (
 )
 
 // refuse creates an admission policy, as a tenant could, that refuses objects for which a CEL expression is false. It
-// returns a function that removes the policy. It waits until a dry run with the object tried shows that the policy
-// takes effect.
+// returns once a dry run of tried is refused. end removes the policy.
 func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string, tried client.Object) (end func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -179,8 +178,7 @@ func TestRefusedObjectDoesNotDelayOtherObjects(t *testing.T) {
 	})
 }
 
-// untilBothShow waits until control plane and runtime show a module with the version, the state and all texts in its
-// message.
+// untilBothShow waits until control plane and runtime show a module with the version, the state and all texts.
 func untilBothShow(t *testing.T, r *fleet.Runtime, module, version string, state v1beta2.State, texts ...string) {
 	t.Helper()
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){

@@ -32,7 +32,7 @@ func endless(w io.Writer) int {
 	}
 }
 
-// signal tells the waiting test that the registry received a request. It does not block.
+// signal records without blocking that the registry received a request.
 func signal(asked chan struct{}) {
 	select {
 	case asked <- struct{}{}:
@@ -54,8 +54,7 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 	other := forged(t, f, r, publisherKey(t, f), func(p *bundle.Predicate) { p.KymaGeneration += 100 })
 	back := func(t *testing.T) {
 		t.Helper()
-		// Push the honest bundle before the interception ends. The agent could otherwise accept the bundle in the
-		// registry and then refuse the honest bundle, which is older.
+		// The agent could otherwise accept the current bundle and then refuse the honest bundle, which is older.
 		must(t, r.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, honest.Bytes)))
 		f.Registry.Intercept(nil)
 		must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
@@ -63,7 +62,7 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 	ofVictim := func(request *http.Request, method string) bool {
 		return request.Method == method && strings.Contains(request.URL.Path, "/runtimes/victim/")
 	}
-	// untouched waits until the agent has polled a few more times, and checks that no object of the runtime changed.
+	// untouched waits for a few more polls and checks that no object of the runtime changed.
 	untouched := func(t *testing.T, asked chan struct{}) {
 		t.Helper()
 		before := witness(t, r)
@@ -86,7 +85,7 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 				return false
 			}
 			blob := newer
-			if request.Method == http.MethodGet { // respond with content that does not match the resolved digest
+			if request.Method == http.MethodGet { // the content does not match the resolved digest
 				blob = other
 				signal(asked)
 			}
@@ -120,7 +119,7 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 		must(t, r.Put(ctx, newer))
 		untouched(t, asked)
 		back(t)
-		// The registry has written more than the agent has read, because of socket buffers.
+		// Socket buffers contain bytes that the agent has not read.
 		if read := most.Load(); read > 16*bundle.MaxManifestBytes {
 			t.Errorf("the registry wrote %d bytes to the agent, want a limited number", read)
 		}
@@ -160,8 +159,7 @@ func predicateOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle
 	return verified.Statement.Predicate
 }
 
-// TestNewEpochSupersedesAttackersSequences simulates an attacker who has the publisher's key and publishes a bundle
-// with such a high sequence that no honest bundle is newer.
+// An attacker with the publisher's key publishes a bundle with such a high sequence that no honest bundle is newer.
 func TestNewEpochSupersedesAttackersSequences(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})
@@ -191,8 +189,7 @@ func TestNewEpochSupersedesAttackersSequences(t *testing.T) {
 	}
 }
 
-// TestLongOfflineRuntimeCatchesUp stops the agent while the current bundle expires and the keys are replaced several
-// times.
+// While the agent is stopped, the current bundle expires and the keys are replaced several times.
 func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
@@ -225,8 +222,7 @@ func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 }
 
-// TestKeyRotationBetweenReadsIsNotAnAttack rotates the publisher's key after the agent has read the root of trust and
-// before it reads the bundle that the new key signed.
+// The publisher's key is rotated after the agent has read the root of trust and before it reads the bundle.
 func TestKeyRotationBetweenReadsIsNotAnAttack(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})

@@ -16,10 +16,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// registryUsers are the users of docs/guides/registry, with their passwords.
+// registryUsers are the users of docs/guides/registry with their passwords.
 var registryUsers = map[string]string{"publisher": "p", "pruner": "d", "releaser": "m", "berlin": "b", "tokyo": "t"}
 
-// registryExample is a registry with the configuration of a file in docs/guides/registry.
+// registryExample is a registry with a configuration from docs/guides/registry.
 type registryExample struct {
 	t        *testing.T
 	dir      string
@@ -72,8 +72,7 @@ func (e *registryExample) secured(args ...string) []string {
 	return args
 }
 
-// prove publishes bundles for berlin and tokyo, and runs `registry check`, which sends forbidden requests as each
-// runtime. The check must end with the exit code want.
+// prove publishes bundles for berlin and tokyo, and runs `registry check`, which must end with the exit code want.
 func (e *registryExample) prove(want int, more ...string) string {
 	e.t.Helper()
 	location := e.host + "/fleet"
@@ -99,8 +98,7 @@ func (e *registryExample) startDistribution(config []byte) *registry.Registry {
 	return r
 }
 
-// TestZotConfigurationIsolatesRuntimes runs zot with the documented configuration and with continuous garbage
-// collection.
+// zot runs with the documented configuration and with continuous garbage collection.
 func TestZotConfigurationIsolatesRuntimes(t *testing.T) {
 	suite.Long(t)
 	e := newRegistryExample(t)
@@ -120,13 +118,11 @@ func TestZotConfigurationIsolatesRuntimes(t *testing.T) {
 	}
 }
 
-// shell returns a shell that runs a page's commands in the test's folder.
 func (e *registryExample) shell() shell {
 	e.t.Helper()
 	binaries, err := fleet.Build()
 	must(e.t, err)
-	// On the page, registry and token service share one host name and a certificate of a public CA. In the test, each
-	// has the configured certificate.
+	// On the page, registry and token service have the same host name. In the test, each has its own address.
 	return newPlainShell(e.t, e.dir, binaries, "registry.example/fleet", e.host+"/fleet", "token-service ",
 		"token-service --service registry.example --bind-address 127.0.0.1:0 ",
 		"registry check ", "registry check --registry-ca "+e.ca+" ")
@@ -157,8 +153,7 @@ func (e *registryExample) serves(line string) (address string) {
 	return address
 }
 
-// TestDistributionWithTokenServiceIsolatesRuntimes follows docs/guides/registry.md: it starts the token service,
-// derives passwords and checks them. It then follows the shorter docs/guides/registry-configurations.md.
+// The test runs docs/guides/registry.md and docs/guides/registry-configurations.md.
 func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	suite.Long(t)
 	e := newRegistryExample(t)
@@ -194,8 +189,7 @@ func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	e.serves(lines(inShort[0])[1])
 }
 
-// TestDistributionWithPasswordsDoesNotIsolateRuntimes checks the guide's statement about this registry: it refuses
-// unknown users but does not isolate runtimes.
+// This registry refuses unknown users but does not isolate runtimes.
 func TestDistributionWithPasswordsDoesNotIsolateRuntimes(t *testing.T) {
 	e := newRegistryExample(t)
 	e.startDistribution(e.configuration("distribution-htpasswd.yaml"))

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// theft is an attack by a thief of the publisher's key, which can sign any desired state for a runtime.
+// theft is an attack with the publisher's stolen key, which can sign any desired state for a runtime.
 type theft struct {
 	*testing.T
 	fleet      *fleet.Fleet
@@ -39,7 +39,7 @@ func (h theft) opened() bundle.Bundle {
 	return opened
 }
 
-// put signs a desired state with a newer sequence than an existing bundle, and pushes it.
+// put signs a desired state as a newer bundle and pushes it.
 func (h theft) put(from bundle.Bundle, state bundle.DesiredState) {
 	h.Helper()
 	documents, err := bundle.NewDocuments(state, from.Modules)

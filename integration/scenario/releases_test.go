@@ -14,12 +14,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// supported is a release that this version must work with.
+// supported is an earlier release that must work with this version.
 type supported struct {
 	version, commit string
 }
 
-// maxReleases is the number of earlier releases that the current version must work with: N-1 and N-2.
+// maxReleases is the number of earlier releases that must work with this version: N-1 and N-2.
 const maxReleases = 2
 
 var (
@@ -27,7 +27,7 @@ var (
 	releaseCommit  = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
-// readReleases reads lines with a version and a commit. It ignores empty lines and lines that start with #.
+// readReleases reads lines with a version and a commit. It ignores empty lines and comments.
 func readReleases(r io.Reader) ([]supported, error) {
 	var all []supported
 	lines := bufio.NewScanner(r)
@@ -58,7 +58,7 @@ func readReleases(r io.Reader) ([]supported, error) {
 	return all, nil
 }
 
-// releases returns the releases that the skew scenarios build, oldest first.
+// releases returns the earlier releases, oldest first.
 func releases(t *testing.T) []supported {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", "releases.txt"))
@@ -71,7 +71,7 @@ func releases(t *testing.T) []supported {
 	return all
 }
 
-// programsAt builds the programs of a commit, which every full clone must contain.
+// programsAt builds the programs of a commit.
 func programsAt(t *testing.T, commit string) fleet.Binaries {
 	t.Helper()
 	programs, err := fleet.BuildAt(t.Context(), commit)

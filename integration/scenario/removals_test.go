@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// guarded is a fleet of two runtimes. By default, the publisher allows module removals in one runtime at a time.
+// guarded is a fleet of two runtimes. The publisher allows module removals in one runtime at a time.
 type guarded struct {
 	t    *testing.T
 	f    *fleet.Fleet
@@ -26,8 +26,7 @@ type guarded struct {
 	uids []types.UID
 }
 
-// stays waits until the removal of a module from both runtimes waits for approval for the given reason, and returns the
-// removal's ID.
+// stays waits until a removal waits for approval for the given reason, and returns the removal's ID.
 func (g *guarded) stays(cause, removes, reason string) (id string) {
 	g.t.Helper()
 	until(g.t, 30*time.Second, "the removals wait for approval: "+cause, func() (bool, string) {
@@ -76,7 +75,7 @@ func (g *guarded) unchanged(cause string) {
 	}
 }
 
-// over waits until no removal waits for approval any more, because the test has undone the cause.
+// over waits until no removal waits for approval anymore.
 func (g *guarded) over(cause string) {
 	g.t.Helper()
 	for _, r := range g.both {
@@ -112,8 +111,8 @@ func (g *guarded) labelBoth(label, value string) {
 	}
 }
 
-// TestLargeRemovalsWaitForAnApproval removes a module from all runtimes for several causes in turn. Each removal waits
-// until its cause is undone or an operator approves the removal.
+// Several causes remove a module from all runtimes in turn. Each removal waits until its cause is undone or an
+// operator approves it.
 func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})

@@ -28,8 +28,7 @@ func reported(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) bundle.Blob {
 	return bundle.Blob(fetched)
 }
 
-// TestPublisherRefusesHostileReports pushes false reports for runtime "one", as the registry's owner and as runtime
-// "one1", whose name starts with "one".
+// The registry's owner and runtime "one1" push false reports for runtime "one".
 func TestPublisherRefusesHostileReports(t *testing.T) {
 	ctx := t.Context()
 	smoke := []refusal.Reason{refusal.ForeignKey, refusal.Rollback}

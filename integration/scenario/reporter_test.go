@@ -43,7 +43,7 @@ func newReporter(t *testing.T, f *fleet.Fleet, id string) *reporter {
 	return r
 }
 
-// enroll generates a new key for the runtime and enrolls the key with a newer token.
+// enroll enrolls a new key of the runtime.
 func (r *reporter) enroll() {
 	r.t.Helper()
 	validity := time.Until(r.token.Expires) + time.Hour
@@ -66,7 +66,7 @@ func (r *reporter) enroll() {
 	must(r.t, err)
 }
 
-// honest returns the report that an agent without modules would send.
+// honest returns the report of an agent without modules.
 func (r *reporter) honest() bundle.Report {
 	public, err := r.signer.PublicKey()
 	must(r.t, err)
@@ -86,7 +86,7 @@ func (r *reporter) honest() bundle.Report {
 	}
 }
 
-// say pushes an honest report that change has modified, and returns the digest of the report's manifest.
+// say pushes an honest report with a change, and returns the digest of its manifest.
 func (r *reporter) say(change func(*bundle.Report)) digest.Digest {
 	r.t.Helper()
 	report := r.honest()
@@ -130,8 +130,8 @@ func reportOf(t *testing.T, f *fleet.Fleet, id string) bundle.Fetched {
 	return fetched
 }
 
-// denyStatus makes the API server refuse status updates of one Kyma while an expression is true. The returned function
-// removes the policy.
+// denyStatus makes the API server refuse status updates of one Kyma while an expression is true. The returned
+// function removes the policy.
 func denyStatus(t *testing.T, api client.Client, name, expression string) func() {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -173,7 +173,7 @@ func denyStatus(t *testing.T, api client.Client, name, expression string) func()
 	return stop
 }
 
-// fetches records the digests of the manifests that clients read from a registry by digest.
+// fetches records the digests of manifests that clients read from a registry.
 type fetches struct {
 	mu   sync.Mutex // guards the fields below
 	seen map[string]bool

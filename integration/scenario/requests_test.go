@@ -14,13 +14,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// TestAgentSendsFewRequestsForATypicalModule counts the requests of the real agent in the audit log of the runtime's
-// API server, including leases, Events and reports. The counts do not depend on the machine's load.
+// The test counts the agent's requests in the audit log of the runtime's API server, including leases, Events and
+// reports. The counts do not depend on the machine's load.
 func TestAgentSendsFewRequestsForATypicalModule(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{
-		// with leader election, the agent saves each report, like in production
+		// With leader election, the agent saves each report.
 		LeaderElect: true, PublisherFlags: []string{"--agent-report-interval=5m"},
 		AgentRights: []string{"agent.yaml", "all-modules.yaml"},
 	})
@@ -35,7 +35,7 @@ func TestAgentSendsFewRequestsForATypicalModule(t *testing.T) {
 	var before int
 	settled := func(what string, most int) {
 		t.Helper()
-		time.Sleep(15 * time.Second) // wait until the agent has reported and its caches contain its own writes
+		time.Sleep(15 * time.Second) // the agent has reported and its caches are current afterwards
 		requests, err := r.Requests()
 		must(t, err)
 		logRequests(t, what, requests[before:])

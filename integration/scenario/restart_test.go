@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// TestIdleAgentSendsFewRequestsAndContinuesAfterAKill uses production polling intervals and the agent's default lease.
+// The test uses production polling intervals and the agent's default Lease.
 func TestIdleAgentSendsFewRequestsAndContinuesAfterAKill(t *testing.T) {
 	suite.Long(t)
 	f := newFleet(t, fleet.Options{
@@ -43,7 +43,7 @@ func TestIdleAgentSendsFewRequestsAndContinuesAfterAKill(t *testing.T) {
 		t.Logf("the agent corrected drift %s after the kill", took)
 	}
 
-	time.Sleep(time.Minute) // wait until the agent's caches are filled and its report is pushed
+	time.Sleep(time.Minute) // the agent's caches are filled and its report is pushed afterwards
 	before, err := r.Requests()
 	must(t, err)
 	const minutes = 5 // one report interval
@@ -62,8 +62,8 @@ func TestIdleAgentSendsFewRequestsAndContinuesAfterAKill(t *testing.T) {
 	}
 }
 
-// TestProgramsRestartOnceTheirAPIServerIsRestored restores API servers from a backup. A restored API server accepts the
-// programs' watches, but sends no events for objects that returned to an earlier state.
+// A restored API server accepts the programs' watches, but sends no events for objects that returned to an earlier
+// state.
 func TestProgramsRestartOnceTheirAPIServerIsRestored(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()

@@ -26,8 +26,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// underAccounts runs both programs with exactly the rights of the charts. The agent installs modules with the rights of
-// a separate ServiceAccount.
+// underAccounts runs both programs with exactly the permissions of the charts. The agent installs modules with a
+// separate ServiceAccount.
 var underAccounts = fleet.Options{
 	LeaderElect: true,
 	PublisherFlags: slices.Concat(withSecrets.PublisherFlags, []string{
@@ -37,7 +37,7 @@ var underAccounts = fleet.Options{
 	AgentRights:     []string{"agent.yaml", "module-account.yaml", "self-upgrade.yaml"},
 }
 
-// grant grants a user cluster-wide rights in the runtime.
+// grant grants a user cluster-wide permissions in the runtime.
 func grant(t *testing.T, r *fleet.Runtime, name, user string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
@@ -206,7 +206,7 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 		fits(t, "agent", rights, func(right string) bool {
 			// used only if the catalog changes
 			return isLaterOrElsewhere(right) || right == "patch moduletemplates.operator.kyma-project.io" ||
-				// to create a missing object, server-side apply needs create and patch
+				// server-side apply of a missing object needs create and patch
 				right == "create customresourcedefinitions.apiextensions.k8s.io"
 		})
 	})
@@ -214,8 +214,7 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	t.Run("publisher cannot exceed its rights", func(t *testing.T) { refusePublisher(t, f) })
 }
 
-// isLaterOrElsewhere reports whether the programs use a right only in situations that the scenario does not create: for
-// an Event that repeats for minutes, after many rollouts of a module, or if the API server cannot stream lists.
+// isLaterOrElsewhere reports whether a permission is used only in rare situations that the scenario does not create.
 func isLaterOrElsewhere(right string) bool {
 	return strings.HasPrefix(right, "patch events") || strings.HasPrefix(right, "patch promotionpolicies") ||
 		right == "delete rollouts.fleet.kyma-project.io" ||
@@ -392,8 +391,8 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	must(t, tenant.Patch(ctx, kyma, client.MergeFrom(before)))
 }
 
-// fits checks that no request of a program was denied, and that the program used all of its rights except the rights
-// for which noOccasion returns true.
+// fits checks that no request of a program was denied, and that the program used all of its permissions. noOccasion
+// returns true for permissions that the test cannot use.
 func fits(t *testing.T, program string, rights fleet.Rights, noOccasion func(right string) bool) {
 	t.Helper()
 	lacksNothing(t, program, rights)

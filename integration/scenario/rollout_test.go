@@ -19,11 +19,10 @@ import (
 
 const firstRollout, secondRollout = "scaler-regular-1", "scaler-regular-2"
 
-// soonOffline is a short value of a course's offlineAfter. It is longer than the delay of a report on a busy machine.
+// soonOffline is a short value of a course's offlineAfter. It exceeds the delay of reports on a busy machine.
 const soonOffline = 15 * time.Second
 
-// stages returns a course with a canary wave and a wave for all other runtimes. Its offlineAfter is so long that no
-// runtime counts as offline.
+// stages returns a course with a canary wave and a wave for all other runtimes, without an effective offlineAfter.
 func stages(change func(canaries, others *v1alpha1.Wave)) v1alpha1.Course {
 	canaries := v1alpha1.Wave{
 		Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}},
@@ -37,7 +36,7 @@ func stages(change func(canaries, others *v1alpha1.Wave)) v1alpha1.Course {
 	}
 }
 
-// simulate adds simulated canary runtimes and other simulated runtimes, and waits until all have reported scaler 1.7.0.
+// simulate adds simulated runtimes and waits until all have reported scaler 1.7.0.
 func simulate(t *testing.T, f *fleet.Fleet, canaries, others int) (c, o []*fleet.Simulated) {
 	t.Helper()
 	for i := range canaries + others {
@@ -61,8 +60,7 @@ func simulate(t *testing.T, f *fleet.Fleet, canaries, others int) (c, o []*fleet
 	return c, o
 }
 
-// untilSettled waits until a runtime has a version of scaler, and the control plane has recorded that version and the
-// newest bundle.
+// untilSettled waits until a runtime has a version of scaler, and the control plane has recorded it.
 func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("%s has and reports scaler %s", s.ID, version), func() (bool, string) {
@@ -81,7 +79,7 @@ func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 	})
 }
 
-// untilHeld waits until `kcp-publisher why` reports that a runtime is held at version 1.7.0 for the given reason.
+// untilHeld waits until `kcp-publisher why` reports the reason why a runtime stays at version 1.7.0.
 func untilHeld(t *testing.T, f *fleet.Fleet, s *fleet.Simulated, why string) {
 	t.Helper()
 	until(t, 60*time.Second, s.ID+" is held", func() (bool, string) {
@@ -116,7 +114,7 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 	_, _, before := others[0].Bundle()
 
 	promote(t, f, "1.8.0")
-	// The reason names the rollout, whether it is still active or has already ended.
+	// The rollout may have ended.
 	untilHeld(t, f, others[0], "rollout "+firstRollout)
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
 	for _, s := range canaries {
@@ -221,7 +219,7 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout is paused", rolledOut(v1alpha1.RolloutPaused)))
 	f.Publisher().Kill()
 	must(t, f.StartPublisher())
-	// A new version of a module without a policy reaches the runtimes, which proves that the restarted publisher works.
+	// A new version of a module without a policy proves that the restarted publisher works.
 	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 	until(t, 60*time.Second, "the publisher publishes again", func() (bool, string) {
 		return witness.Has("mailer") == "1.1.0", fmt.Sprint(witness.History())

@@ -36,7 +36,7 @@ func runbook(t *testing.T, name string) []guides.Block {
 	return blocks
 }
 
-// shell runs scripts in a folder with the programs on the path.
+// shell runs scripts in a folder with the programs in $PATH.
 type shell struct {
 	t   *testing.T
 	dir string
@@ -53,7 +53,7 @@ func newShell(t *testing.T, dir string, binaries fleet.Binaries, replaced ...str
 	return newPlainShell(t, dir, binaries, replaced...)
 }
 
-// newPlainShell returns a shell for scripts that do not use kubectl.
+// newPlainShell returns a shell for scripts without kubectl.
 func newPlainShell(t *testing.T, dir string, binaries fleet.Binaries, replaced ...string) shell {
 	t.Helper()
 	path := t.TempDir()
@@ -78,8 +78,7 @@ func (s shell) run(script string) string {
 	return output
 }
 
-// TestRunbookForStolenKeysWorks follows docs/runbooks/stolen-keys.md for every key of a fleet and then attacks with the
-// stolen key.
+// The test follows docs/runbooks/stolen-keys.md for every key of a fleet and then attacks with the stolen key.
 func TestRunbookForStolenKeysWorks(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestRunbookForStolenKeysOutsideTheFleetWorks
 	ctx := t.Context()
@@ -132,7 +131,7 @@ func TestRunbookForStolenKeysWorks(t *testing.T) {
 	t.Run("publisher refuses an older key folder", func(t *testing.T) { olderBackup(t, f, r, stolen) })
 }
 
-// olderBackup replaces the running publisher's key folder with an older backup and then restores the current folder.
+// olderBackup replaces the publisher's key folder with an older backup and then restores it.
 func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) {
 	current := filepath.Join(f.Dir, "current")
 	must(t, os.CopyFS(current, os.DirFS(f.Keys())))
@@ -160,7 +159,7 @@ func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) 
 	if after := publishedDigest(t, r); after != before {
 		t.Errorf("bundle %s was published with the older keys after %s", after, before)
 	}
-	give(current) // the publisher must load the current keys without a restart
+	give(current) // the publisher loads the current keys without a restart
 	expect(metav1.ConditionTrue, "")
 }
 
@@ -180,7 +179,7 @@ func rootIn(t *testing.T, keys string) trust.Root {
 	return root
 }
 
-// checkStep repeats a block until its commands succeed, because the change that they check takes effect with a delay.
+// checkStep repeats a block until its commands succeed, because some changes take effect with a delay.
 func checkStep(t *testing.T, s shell, step guides.Block) {
 	t.Helper()
 	until(t, 2*time.Minute, "the check of "+step.Section+" succeeds", func() (bool, string) {
@@ -196,7 +195,7 @@ func agentKey(t *testing.T, r *fleet.Runtime) string {
 	return record.Status.Runtime.Key.Thumbprint
 }
 
-// afterwards fails the test unless the stolen key of a runbook's section is useless after the section's steps.
+// afterwards checks that the stolen key of a section is useless after the section's steps.
 func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section, agent string) {
 	t.Helper()
 	switch section {
@@ -222,7 +221,7 @@ func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section
 			t.Errorf("%s: publishing with the stolen folder did not fail: %v\n%s", section, err, output)
 		}
 	case "Token key":
-		// The stolen secret must not grant access to berlin's or the publisher's part of the registry.
+		// The stolen secret must not grant access to the repositories of berlin or the publisher.
 		for _, user := range []string{"berlin", "_publisher"} {
 			output, err := s.try("kcp-publisher registry credentials " + user +
 				" --keys stolen --location registry.example/fleet > stolen.json; " +
@@ -248,8 +247,7 @@ func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section
 	}
 }
 
-// TestRunbookForStolenKeysOutsideTheFleetWorks follows the runbook's steps for keys outside of a fleet, and the steps
-// that start a new fleet.
+// The test follows the runbook's steps for keys outside of a fleet, and the steps that start a new fleet.
 func TestRunbookForStolenKeysOutsideTheFleetWorks(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()

@@ -1,6 +1,6 @@
-// Package scenario tests the behavior that users see. Each test runs the project's two programs, as users do, with real
-// API servers and a real registry. A test that does not affect other tests uses a share of a fleet (shareFleet). A test
-// that stops or breaks a part of the fleet starts its own fleet (newFleet).
+// Package scenario tests the behavior that users see. Each test runs the two programs with real API servers and a
+// real registry. Most tests use a share of a fleet (shareFleet). A test that stops or breaks a part of the fleet
+// starts its own fleet (newFleet).
 package scenario
 
 import (
@@ -26,7 +26,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// clusters is the pool of API servers for all scenarios.
 var clusters cluster.Pool
 
 func TestMain(m *testing.M) {
@@ -46,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startFleet starts a fleet without modules for one scenario.
+// startFleet starts a fleet without modules.
 func startFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	t.Helper()
 	besideOthers(t)
@@ -62,7 +61,7 @@ func startFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	return f
 }
 
-// dumpLogs logs the end of the publisher's and the scenario's agents' logs if the scenario failed.
+// dumpLogs logs the end of the programs' logs if the scenario failed.
 func dumpLogs(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	if !t.Failed() {
@@ -76,7 +75,7 @@ func dumpLogs(t *testing.T, f *fleet.Fleet) {
 	}
 }
 
-// newFleet starts a fleet for one scenario, with scaler 1.7.0 (regular) and 1.8.0 (fast) and mailer 1.0.0.
+// newFleet starts a fleet with scaler 1.7.0 (regular) and 1.8.0 (fast) and mailer 1.0.0.
 func newFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	t.Helper()
 	f := startFleet(t, options)
@@ -112,8 +111,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// runtimeWith adds a runtime with channel regular and waits until the modules are ready. In a share, it adds the
-// share's suffix to all names.
+// runtimeWith adds a runtime with channel regular and waits until the modules are ready. In a share, all names get
+// the share's suffix.
 func runtimeWith(t *testing.T, f *fleet.Fleet, id string, modules map[string]string) *fleet.Runtime {
 	t.Helper()
 	var names []string
@@ -128,7 +127,7 @@ func runtimeWith(t *testing.T, f *fleet.Fleet, id string, modules map[string]str
 	return r
 }
 
-// managed returns an entry of spec.modules with which an admin requests a module.
+// managed returns an entry of spec.modules for a managed module.
 func managed(name string) v1beta2.Module {
 	return v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
 }
@@ -149,7 +148,7 @@ func settings(ctx context.Context, r *fleet.Runtime) (*corev1.ConfigMap, error) 
 	return config, err
 }
 
-// change gets and updates an object, and retries after a conflict with the publisher or an agent.
+// change updates an object, and retries after a conflict.
 func change[T client.Object](t *testing.T, api client.Client, object T, how func(T)) {
 	t.Helper()
 	must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -161,7 +160,7 @@ func change[T client.Object](t *testing.T, api client.Client, object T, how func
 	}))
 }
 
-// drift changes an object of module scaler by hand, so that the agent must correct the change.
+// drift changes an object of module scaler, which the agent must correct.
 func drift(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	config, err := settings(t.Context(), r)
@@ -169,7 +168,7 @@ func drift(t *testing.T, r *fleet.Runtime) {
 	change(t, r.API, config, func(c *corev1.ConfigMap) { c.Data["level"] = "debug" })
 }
 
-// until waits for up to the limit, but at least fleet.Generous, because concurrent scenarios slow each other down.
+// until waits for up to limit, but at least fleet.Generous, because concurrent scenarios slow each other down.
 func until(t *testing.T, limit time.Duration, what string, seen func() (bool, string)) {
 	t.Helper()
 	must(t, fleet.Until(t.Context(), max(limit, fleet.Generous), what, seen))

@@ -30,7 +30,7 @@ import (
 // secretsNamespace is the control plane's namespace with the Secrets for runtimes.
 const secretsNamespace = "kcp-secrets"
 
-// withSecrets grants the publisher read access to only the Secrets in secretsNamespace.
+// withSecrets grants the publisher read access only to the Secrets in secretsNamespace.
 var withSecrets = fleet.Options{
 	PublisherFlags:  []string{"--secrets-namespace", secretsNamespace},
 	PublisherRights: []string{"publisher.yaml", "secrets.yaml"},
@@ -50,7 +50,6 @@ func secretFor(runtime, module, name, value string) *corev1.Secret {
 	}
 }
 
-// rotate replaces the value in a Secret of the control plane.
 func rotate(t *testing.T, f *fleet.Fleet, secret *corev1.Secret, value string) {
 	t.Helper()
 	before := secret.DeepCopy()
@@ -58,7 +57,7 @@ func rotate(t *testing.T, f *fleet.Fleet, secret *corev1.Secret, value string) {
 	must(t, f.Control.Patch(t.Context(), secret, client.MergeFrom(before)))
 }
 
-// untilSecret waits until a runtime has a Secret with a value, or no such Secret if the value is empty.
+// untilSecret waits until a runtime has a Secret with a value, or no such Secret for an empty value.
 func untilSecret(t *testing.T, r *fleet.Runtime, name, value string) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -72,8 +71,7 @@ func untilSecret(t *testing.T, r *fleet.Runtime, name, value string) *corev1.Sec
 	return secret
 }
 
-// secretsMessage waits until the runtime's condition Secrets in the control plane has the status and reason, and
-// returns its message.
+// secretsMessage waits until the runtime's condition Secrets has the status and reason, and returns its message.
 func secretsMessage(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) string {
 	t.Helper()
 	var condition metav1.Condition
@@ -92,7 +90,7 @@ func secretsMessage(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatu
 
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{12,}`)
 
-// holds reports whether data contains a value in plain text or in base64, which can be nested.
+// holds reports whether data contains a value in plain text or in nested base64.
 func holds(data []byte, value string) bool {
 	if bytes.Contains(data, []byte(value)) {
 		return true
@@ -109,7 +107,7 @@ func holds(data []byte, value string) bool {
 	return false
 }
 
-// whereInFiles returns the files below a folder that contain a value.
+// whereInFiles returns the files in a folder that contain a value.
 func whereInFiles(t *testing.T, dir, value string) (found []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -125,7 +123,7 @@ func whereInFiles(t *testing.T, dir, value string) (found []string) {
 	return found
 }
 
-// wantInNoPlace checks that the registry (including old bundles), all logs and all Kymas do not contain a value.
+// wantInNoPlace checks that the registry, all logs and all Kymas do not contain a value.
 func wantInNoPlace(t *testing.T, f *fleet.Fleet, runtimes []*fleet.Runtime, value string) {
 	t.Helper()
 	if found := whereInFiles(t, f.Registry.Dir(), value); len(found) > 0 {
@@ -201,8 +199,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 		t.Errorf("the agent stores the value outside of the Secret: %v", found)
 	}
 
-	// A user deletes the Secret and later changes it while the registry is unreachable and the agent restarts. The
-	// agent restores the Secret without the registry.
+	// The agent restores a deleted or changed Secret without the registry, even after a restart.
 	must(t, a.API.Delete(ctx, there))
 	there = untilSecret(t, a, "scaler-login", first)
 	a.Agent().Kill()
@@ -314,7 +311,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	untilSecret(t, a, "mail-login", "for the mailer")
 	secretsMessage(t, a, metav1.ConditionTrue, "Written")
 
-	// The Secret for all runtimes keeps its name, and modules' pods use it as image pull secret.
+	// The Secret for all runtimes keeps its name. Modules' pods use it as image pull secret.
 	pull := &corev1.Secret{}
 	must(t, a.API.Get(ctx, inKyma("pull"), pull))
 	manager := &appsv1.Deployment{}
@@ -326,8 +323,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 		t.Errorf("got Secret pull of type %s and operator pods %+v", pull.Type, pod)
 	}
 
-	// The publisher reports a Secret for an unknown runtime. The agent restores a label that a user removes from a
-	// Secret in the runtime.
+	// The publisher reports a Secret for an unknown runtime. The agent restores a removed label.
 	must(t, f.Control.Create(ctx, secretFor("aa", "scaler", "mistyped", "for nobody")))
 	until(t, 30*time.Second, "the publisher reports that no Kyma has the runtime", func() (bool, string) {
 		log, err := os.ReadFile(filepath.Join(f.Dir, "kcp-publisher.log"))
@@ -358,7 +354,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	secretsMessage(t, a, metav1.ConditionTrue, "Written")
 	untilSecret(t, a, "taken", "a tenant's")
 
-	// If the control plane's Secret no longer names any runtime, the agent deletes the Secret, as after a deletion.
+	// If the control plane's Secret does not name a runtime anymore, the agent deletes the Secret.
 	before := login.DeepCopy()
 	delete(login.Labels, v1beta2.LabelSecretFor)
 	must(t, f.Control.Patch(ctx, login, client.MergeFrom(before)))
@@ -368,8 +364,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	must(t, f.Control.Patch(ctx, login, client.MergeFrom(before)))
 	untilSecret(t, a, "scaler-login", "for the scaler")
 
-	// If the control plane loses its Secrets and the record of them, for example in a rebuild, no Secret is removed
-	// from runtimes.
+	// If the control plane loses its Secrets, for example in a rebuild, no Secret is removed from runtimes.
 	f.Publisher().Kill()
 	kyma, err := a.Record(ctx)
 	must(t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestKymaAuthorCannotSelectAgentImage annotates a Kyma without and with the chart's settings policy.
+// A Kyma is annotated without and with the chart's settings policy.
 func TestKymaAuthorCannotSelectAgentImage(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestSettingsAreIgnoredWithoutThePolicy and TestKymaSettingsRequireTheirRBACVerb
 	ctx := t.Context()

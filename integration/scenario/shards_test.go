@@ -28,13 +28,13 @@ const (
 	concurrentOthers = 5
 )
 
-// pushes counts the bundles that the registry accepted for each runtime.
+// pushes counts accepted bundles by runtime.
 type pushes struct {
 	mu       sync.Mutex // guards the fields below
 	bundles  map[string]int
-	first    map[string]time.Time // the time of each runtime's first bundle
+	first    map[string]time.Time // time of each runtime's first bundle
 	order    []string
-	open     map[string]bool // runtimes that have not reported since their bundle
+	open     map[string]bool // runtimes that have not reported their bundle
 	mostOpen int
 }
 
@@ -73,8 +73,8 @@ func (p *pushes) observe(request *http.Request, status int) {
 	}
 }
 
-// wantInWaves fails the test unless the canaries got their bundles first, and at most concurrentOthers of the other
-// runtimes had an unreported bundle at the same time.
+// wantInWaves checks that the canaries got their bundles first, and that the other runtimes did not exceed their
+// concurrency limit.
 func (p *pushes) wantInWaves(t *testing.T, canaries int) {
 	t.Helper()
 	p.mu.Lock()
@@ -90,7 +90,7 @@ func (p *pushes) wantInWaves(t *testing.T, canaries int) {
 	}
 }
 
-// since returns the time from the given start until the last runtime got its first bundle.
+// since returns the time from began until the last runtime got its first bundle.
 func (p *pushes) since(began time.Time) (took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +100,7 @@ func (p *pushes) since(began time.Time) (took time.Duration) {
 	return took
 }
 
-// wantOnce fails the test unless each of these runtimes got exactly one bundle and no other runtime got a bundle.
+// wantOnce checks that each of these runtimes got exactly one bundle and no other runtime got a bundle.
 func (p *pushes) wantOnce(t *testing.T, runtimes []*fleet.Simulated, replicas map[string]*candidate) {
 	t.Helper()
 	p.mu.Lock()
@@ -116,7 +116,7 @@ func (p *pushes) wantOnce(t *testing.T, runtimes []*fleet.Simulated, replicas ma
 	}
 }
 
-// publishedTo returns the log lines of the replicas about bundles for a runtime.
+// publishedTo returns the replicas' log lines about bundles for a runtime.
 func publishedTo(t *testing.T, replicas map[string]*candidate, id string) string {
 	t.Helper()
 	var lines []string
@@ -133,7 +133,7 @@ func publishedTo(t *testing.T, replicas map[string]*candidate, id string) string
 	return strings.Join(lines, "\n")
 }
 
-// holders returns the replica that holds the Lease of each shard, and the replica that holds the planner's Lease.
+// holders returns the replica with the Lease of each shard, and the replica with the planner's Lease.
 func holders(t *testing.T, f *fleet.Fleet) (of map[string]string, planner string) {
 	t.Helper()
 	var leases coordinationv1.LeaseList
@@ -153,7 +153,8 @@ func holders(t *testing.T, f *fleet.Fleet) (of map[string]string, planner string
 	return of, planner
 }
 
-// untilShared waits until the given number of replicas share all shards equally and no replica in gone holds a shard.
+// untilShared waits until the given number of replicas share all shards equally. Replicas in gone must not have a
+// shard.
 func untilShared(t *testing.T, f *fleet.Fleet, replicas int, gone ...string) (of map[string]string) {
 	t.Helper()
 	until(t, 2*time.Minute, fmt.Sprintf("%d replicas share %d shards", replicas, shards), func() (bool, string) {
@@ -171,8 +172,7 @@ func untilShared(t *testing.T, f *fleet.Fleet, replicas int, gone ...string) (of
 	return of
 }
 
-// startReplica starts a replica like a Pod's container. A replica that loses its leases, for example on a busy machine,
-// restarts in its Pod.
+// startReplica starts a replica that restarts after it loses its Leases, as in a Pod.
 func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
 	t.Helper()
 	return runCandidate(t, f, name, fleet.Command{
@@ -183,8 +183,7 @@ func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
 	})
 }
 
-// TestReplicasShareAFleetInShards divides the fleet of one publisher among three replicas, kills some of them and adds
-// another.
+// The test divides a fleet among three replicas, kills some of them and adds another.
 func TestReplicasShareAFleetInShards(t *testing.T) {
 	suite.Long(t) // the short suite keeps the tests of core/shard
 	ctx := t.Context()
@@ -196,7 +195,7 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 	pushed.reset()
 	f.Registry.Observe(pushed.observe)
 
-	// While a publisher without shards runs, the replicas acquire leases and wait until the publisher stops.
+	// The replicas wait until a publisher without shards stops.
 	replicas := map[string]*candidate{}
 	for _, name := range []string{"replica-1", "replica-2", "replica-3"} {
 		replicas[name] = startReplica(t, f, name)
@@ -208,11 +207,11 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 		must(t, f.Control.List(ctx, &kymas, client.HasLabels{v1beta2.LabelShard}))
 		return len(kymas.Items) == len(all), fmt.Sprint(len(kymas.Items))
 	})
-	promoteRegular(t, f, "1.8.0") // wantOnce below also proves that the takeover published no bundles
+	promoteRegular(t, f, "1.8.0") // wantOnce below proves that the takeover published no bundles
 	allSettled(t, all, "1.8.0")
 	pushed.wantOnce(t, all, replicas)
 
-	// The test kills the planner, which also holds shards.
+	// The planner also has shards.
 	_, planner := holders(t, f)
 	pushed.reset()
 	replicas[planner].kill(t)
@@ -226,7 +225,7 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 		t.Errorf("the runtimes of a killed replica got a bundle after %s, which is too late", took)
 	}
 
-	// An additional replica takes exactly its share of shards and republishes no bundle.
+	// An additional replica takes its share of shards and republishes no bundle.
 	of := untilShared(t, f, 2, planner)
 	pushed.reset()
 	replicas["replica-4"] = startReplica(t, f, "replica-4")
@@ -265,7 +264,7 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 	}
 }
 
-// promoteRegular changes only channel regular, so each runtime has exactly one reason for a new bundle.
+// promoteRegular changes only channel regular, so each runtime gets exactly one new bundle.
 func promoteRegular(t *testing.T, f *fleet.Fleet, version string) {
 	t.Helper()
 	must(t, f.Release(t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", version),
@@ -279,7 +278,7 @@ func allSettled(t *testing.T, all []*fleet.Simulated, version string) {
 	}
 }
 
-// wantEventsOnce fails the test if a rollout has no Event or a repeated Event.
+// wantEventsOnce checks that a rollout has no missing and no repeated Event.
 func wantEventsOnce(t *testing.T, f *fleet.Fleet, rollout string) {
 	t.Helper()
 	var events eventsv1.EventList

@@ -13,12 +13,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// sharesPerFleet is the number of scenarios that use one fleet. The limit bounds the catalog entries that scenarios
-// leave behind, and the number of scenarios that a broken fleet fails.
+// sharesPerFleet limits the number of scenarios that use one fleet.
 const sharesPerFleet = 8
 
-// sharedFleets lends shares of fleets with default options. It starts a fleet when it needs one and closes it after
-// its last share.
+// sharedFleets lends shares of fleets with default options. It starts fleets on demand.
 type sharedFleets struct {
 	mu     sync.Mutex // guards the fields below
 	fleets []*sharedFleet
@@ -30,20 +28,18 @@ type sharedFleet struct {
 	lent, returned int
 }
 
-// sharedRemovals are publisher flags that raise the limit on module removals without approval, because several
-// scenarios remove modules at the same time.
+// sharedRemovals are publisher flags for several concurrent scenarios that remove modules.
 var sharedRemovals = []string{"--set", "removal-count=3", "--set", "removal-window=3s"}
 
 // shared provides fleets for all scenarios without a fleet of their own.
 var shared sharedFleets
 
-// take returns a new share and the function that ends it. The first caller for a fleet starts the fleet, and the next
-// callers wait until it has started.
+// take returns a new share and the function that ends it.
 func (s *sharedFleets) take() (*fleet.Fleet, func() error, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.fleets); n == 0 || s.fleets[n-1].lent == sharesPerFleet {
-		// The fleet outlives the scenario, so it does not use the scenario's context.
+		// The fleet outlives the scenario.
 		f, err := fleet.Start(context.Background(), fleet.Options{
 			Progress: os.Stderr, Clusters: &clusters, PublisherFlags: sharedRemovals,
 		})
@@ -59,7 +55,7 @@ func (s *sharedFleets) take() (*fleet.Fleet, func() error, error) {
 	return share, func() error { return errors.Join(share.Close(), s.giveBack(f)) }, nil
 }
 
-// shareName returns the name of share n. It contains only letters, like module names.
+// shareName returns the name of share n. It contains only letters, as module names do.
 func shareName(n int) string { return string([]rune{'s', 'a' + rune(n/26), 'a' + rune(n%26)}) }
 
 func (s *sharedFleets) giveBack(f *sharedFleet) error {
@@ -73,7 +69,6 @@ func (s *sharedFleets) giveBack(f *sharedFleet) error {
 	return f.Close()
 }
 
-// close stops the fleets that are still running.
 func (s *sharedFleets) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,9 +80,9 @@ func (s *sharedFleets) close() error {
 	return errors.Join(problems...)
 }
 
-// shareFleet returns a share of a fleet with default options. The share has the modules of newFleet under its own names
-// (Own). A scenario must use newFleet if it stops, restarts or intercepts a publisher, a registry or a control plane,
-// or if it depends on all objects of the control plane or on the length of the publisher's log.
+// shareFleet returns a share of a fleet, with the modules of newFleet under its own names (Own). A scenario must use
+// newFleet if it stops, restarts or intercepts a part of the fleet, or if it depends on all objects of the control
+// plane.
 func shareFleet(t *testing.T) *fleet.Fleet {
 	t.Helper()
 	besideOthers(t)

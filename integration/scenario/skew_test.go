@@ -21,9 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// carried exports and imports the runtime's newest bundle and newest report as files, with programs of two versions. It
-// then exports only the content that the report does not list. If another bundle is published in between, it tries
-// again.
+// carried exports and imports the runtime's newest bundle and report as files, with programs of two versions. If
+// another bundle is published in between, it tries again.
 func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
 	t.Helper()
 	until(t, time.Minute, "bundle and report of "+r.ID+" are imported from files", func() (bool, string) {
@@ -32,8 +31,8 @@ func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fl
 	})
 }
 
-// carry performs the steps of carried and returns a description of the first failure, or an empty string. It imports
-// the report into a separate repository, because the agent can have pushed a newer report to its own repository.
+// carry performs the steps of carried and describes the first failure. It imports the report into a separate
+// repository, because the agent can have pushed a newer report.
 func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,8 +71,7 @@ func untilUnderstood(t *testing.T, record func() (*v1beta2.Kyma, error), status 
 	})
 }
 
-// wantAllFeatures fails the test if the publisher omitted features from the runtime's bundle because the agent does not
-// support them.
+// wantAllFeatures checks that the publisher omitted no features from the runtime's bundle.
 func wantAllFeatures(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	record, err := r.Record(t.Context())
@@ -184,7 +182,7 @@ func (s *skew) downgradesPublishers() {
 	wantAllFeatures(t, s.berlin)
 }
 
-// TestModuleWaitsForAnAgentThatUnderstandsIt gives a simulated agent fewer features than this version has.
+// The simulated agent supports fewer features than this version.
 func TestModuleWaitsForAnAgentThatUnderstandsIt(t *testing.T) {
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{sidecars}})
 	berlin, err := f.Simulate(t.Context(), fleet.NewKyma("berlin", "regular", "mailer"))

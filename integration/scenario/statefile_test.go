@@ -18,8 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestPublishRecordsItsBundleInTheStateFile restores an old bundle in the registry between two runs of `publish`, as
-// the registry's owner could.
+// The registry's owner restores an old bundle between two runs of `publish`.
 func TestPublishRecordsItsBundleInTheStateFile(t *testing.T) {
 	besideOthers(t)
 	ctx := t.Context()
@@ -38,7 +37,7 @@ func TestPublishRecordsItsBundleInTheStateFile(t *testing.T) {
 		Runtime, Action, Reason, Registry string
 		Modules                           []string
 	}
-	// publish returns the outcome for berlin, and the error output.
+	// publish returns the outcome for berlin and the error output.
 	publish := func(as *syscall.Credential, more ...string) (berlin row, output string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
@@ -113,8 +112,7 @@ func TestPublishRecordsItsBundleInTheStateFile(t *testing.T) {
 	})
 }
 
-// readOnly makes a folder read-only. It returns the user as which the program must run, because root can write anyway,
-// or nil for the test's own user.
+// readOnly makes a folder read-only. It returns the user for the program if the test runs as root, or nil.
 func readOnly(t *testing.T, dir string) *syscall.Credential {
 	t.Helper()
 	must(t, os.Chmod(dir, 0o555))

@@ -23,8 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// operator runs kcp-publisher commands with a kubeconfig of two contexts. No API server exists at the current context's
-// address, so commands must select the other context.
+// operator runs kcp-publisher commands with a kubeconfig of two contexts. The current context does not work.
 type operator struct {
 	*testing.T
 	binary, kubeconfig string
@@ -51,7 +50,7 @@ func (o operator) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command, fails the test unless the exit code is code, and returns the output.
+// run runs a command, checks its exit code, and returns the output.
 func (o operator) run(code int, args ...string) string {
 	o.Helper()
 	output, got := o.try(args...)
@@ -88,8 +87,8 @@ func (w *watched) String() string {
 	return w.text.String()
 }
 
-// checkRootWarning checks that commands warn before the root of trust expires. The publisher records the root's expiry
-// in its Lease. The test then records an earlier expiry, as another publisher would.
+// checkRootWarning checks that commands warn before the root of trust expires. The test records an earlier expiry in
+// the publisher's Lease.
 func checkRootWarning(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 	t.Helper()
 	var seen struct{ RootExpires time.Time }
@@ -117,8 +116,7 @@ func checkRootWarning(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 	must(t, f.Control.Delete(t.Context(), other))
 }
 
-// newerRoot returns the Lease record that a publisher with a newer root of trust would write. That root expires at
-// ends.
+// newerRoot returns the Lease record of a publisher with a newer root of trust that expires at ends.
 func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 	t.Helper()
 	var leases coordinationv1.LeaseList
@@ -139,8 +137,7 @@ func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 	return ""
 }
 
-// TestOperatorReadsStatusAndControlsOneRuntime uses a publisher that polls reports once an hour, so the operator's
-// commands cause all earlier changes.
+// The publisher polls reports once an hour, so only the operator's commands cause earlier changes.
 func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherFlags: []string{"--set=report-poll-interval=1h"}})

@@ -17,8 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// stockTool builds the oras command from its Go module, in the version that hack/tools pins, and returns the folder
-// with the program.
+// stockTool builds the oras command from its Go module and returns the folder with the program.
 func stockTool(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +43,7 @@ func blockAfter(t *testing.T, document, heading, language string) string {
 	return block[1]
 }
 
-// TestStockToolsMirrorAFleet runs the commands of docs/guides/airgap.md exactly as written.
+// The test runs the commands of docs/guides/airgap.md.
 func TestStockToolsMirrorAFleet(t *testing.T) {
 	besideOthers(t)
 	script := blockAfter(t, "docs/guides/airgap.md", "With other tools", "sh")
@@ -80,8 +79,8 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 	contentsAt(t, to, from.Host(), filepath.Join(keys, "root.json"), "berlin")
 }
 
-// contentsAt fails the test unless the mirror has all contents of a bundle, in the repositories that an agent with
-// `--mirror FROM=TO` reads.
+// contentsAt checks that the mirror has all contents of a bundle, in the repositories that an agent with `--mirror
+// FROM=TO` reads.
 func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime string) {
 	t.Helper()
 	registries, err := store.NewRegistries(store.Access{NoRetry: true})

@@ -25,8 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// asks runs `kcp-publisher takeover` with arguments, checks that the command succeeds or fails as expected, and returns
-// its output.
+// asks runs `kcp-publisher takeover`, checks whether the command succeeds, and returns its output.
 func (l landscapeOf) asks(succeeds bool, args ...string) string {
 	l.t.Helper()
 	output, err := l.f.Ask(l.t.Context(), append([]string{"takeover"}, args...)...)
@@ -45,7 +44,7 @@ func (l landscapeOf) prints(output string, all ...string) {
 	}
 }
 
-// asksAsThePage runs a shell block of the migration guide in the landscape.
+// asksAsThePage runs a shell block of the migration guide.
 func (l landscapeOf) asksAsThePage(block int, replaced ...string) string {
 	l.t.Helper()
 	page := blocksOf(l.t, "docs/guides/migrate-from-lifecycle-manager.md", 6)
@@ -61,8 +60,8 @@ func deploymentOf(t *testing.T, r *fleet.Runtime, name string) *appsv1.Deploymen
 	return d
 }
 
-// newLandscape returns a control plane with 20 Kymas of lifecycle-manager. The first two have runtimes with agents. The
-// publisher has only the rights of the chart.
+// newLandscape returns a control plane with 20 Kymas of lifecycle-manager. The first two have runtimes with agents.
+// The publisher has only the permissions of the chart.
 func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others []string) {
 	t.Helper()
 	ctx := t.Context()
@@ -262,8 +261,8 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	}
 }
 
-// isLifecycleManagers checks that lifecycle-manager can manage a Kyma again: the Kyma's status lists the module and has
-// no fields of the publisher.
+// isLifecycleManagers checks that lifecycle-manager can manage a Kyma again: the Kyma's status lists the module and
+// has no fields of the publisher.
 func (l landscapeOf) isLifecycleManagers(kyma *v1beta2.Kyma, module, version string) {
 	l.t.Helper()
 	s := kyma.Status
@@ -295,8 +294,7 @@ func untilFinishable(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-// isTakenOver checks that no object of lifecycle-manager remains for a runtime in the control plane, and that the
-// runtime's modules run.
+// isTakenOver checks that no object of lifecycle-manager remains for a runtime, and that the runtime's modules run.
 func (l landscapeOf) isTakenOver(r *fleet.Runtime) {
 	l.t.Helper()
 	must(l.t, fleet.Until(l.t.Context(), fleet.Generous, "lifecycle-manager's objects are gone", func() (bool, string) {

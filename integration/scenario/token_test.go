@@ -27,7 +27,7 @@ func TestRuntimesCanAccessOnlyTheirOwnRepositories(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
 	a := runtimeWith(t, f, "a", map[string]string{"scaler": "1.7.0"})
-	// the name of runtime a is a prefix of this runtime's name
+	// The name of runtime a is a prefix of this runtime's name.
 	must(t, f.Control.Create(ctx, fleet.NewKyma("a-b", "fast", "scaler")))
 	until(t, 30*time.Second, "a-b has a bundle", func() (bool, string) {
 		_, code := f.CheckRegistry(ctx, "a", "a-b")
@@ -109,7 +109,7 @@ func TestTokenServiceLoadsARenewedCertificate(t *testing.T) {
 			must(t, err)
 			_, rest, _ := strings.Cut(string(text), `"address":"`)
 			address, _, _ := strings.Cut(rest, `"`)
-			// the test only reads the certificate that the service presents
+			// The test only reads the service's certificate.
 			connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 			if err != nil {
 				return false, fmt.Sprint(err, string(text))

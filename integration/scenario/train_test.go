@@ -229,7 +229,7 @@ func refuseTrains(t *testing.T, f *fleet.Fleet) {
 	}
 }
 
-// untilPromotionEvents waits for the Events of promotions to channels, on the policy and on the ModuleReleaseMeta.
+// untilPromotionEvents waits for the Events of promotions to channels.
 func untilPromotionEvents(t *testing.T, f *fleet.Fleet, channels ...string) {
 	t.Helper()
 	until(t, time.Minute, fmt.Sprintf("Events about promotions to %v", channels), func() (bool, string) {
@@ -255,7 +255,7 @@ func untilPromotionEvents(t *testing.T, f *fleet.Fleet, channels ...string) {
 	})
 }
 
-// wantStopover fails the test if the times of the rollouts show that version 1.8.0 left a channel too early.
+// wantStopover checks that version 1.8.0 did not leave a channel too early.
 func wantStopover(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	for _, step := range [][2]string{{"scaler-dev-1", "scaler-fast-1"}, {"scaler-fast-1", "scaler-regular-1"}} {
@@ -271,7 +271,7 @@ func wantStopover(t *testing.T, f *fleet.Fleet) {
 	}
 }
 
-// TestTrainPromotesByCommits follows docs/guides/promotion-trains.md with a fleet that follows a Git repository.
+// The test follows docs/guides/promotion-trains.md with a fleet that follows a Git repository.
 func TestTrainPromotesByCommits(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -328,8 +328,7 @@ func TestTrainPromotesByCommits(t *testing.T) {
 	}
 }
 
-// annotate holds version 1.8.0 with the page's kubectl command. If kubectl is not installed, it sets the annotation
-// directly.
+// annotate holds version 1.8.0 with the page's kubectl command, or directly if kubectl is not installed.
 func annotate(t *testing.T, f *fleet.Fleet, sh shell, command, why string) {
 	t.Helper()
 	if _, err := exec.LookPath("kubectl"); err == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// blockTrain adds a channel that the module does not have. It waits until `train status` and an Event name the blocked
-// version.
+// blockTrain adds a channel that the module does not have, and waits until `train status` and an Event report the
+// blocked version.
 func blockTrain(t *testing.T, f *fleet.Fleet) {
 	changeTrain(t, f, func(spec *v1alpha1.PromotionPolicySpec) {
 		spec.Channels[2].After = &metav1.Duration{Duration: stopover}

@@ -23,7 +23,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// changeKeys runs `kcp-publisher keys`.
 func changeKeys(t *testing.T, f *fleet.Fleet, args ...string) {
 	t.Helper()
 	if output, code := fleet.Run(t.Context(), f.Binaries().Publisher,
@@ -42,7 +41,7 @@ func untilRoot(t *testing.T, r *fleet.Runtime, version int64) {
 	})
 }
 
-// inForce returns the verified statement of the bundle that the agent applied.
+// inForce returns the verified signed statement of the bundle that the agent applied.
 func inForce(t *testing.T, r *fleet.Runtime) (bundle.Statement, error) {
 	t.Helper()
 	var secret corev1.Secret
@@ -141,8 +140,7 @@ func thumbprintOf(t *testing.T, signer trust.Signer) string {
 	return thumbprint
 }
 
-// forgedRoot pushes an attacker's root of trust to the registry. It has the next version and is signed by the
-// attacker's own key.
+// forgedRoot pushes an attacker's root of trust with the next version to the registry.
 func forgedRoot(t *testing.T, f *fleet.Fleet, version int64) {
 	t.Helper()
 	draft, err := rootOf(t, f).Draft(time.Now().AddDate(1, 0, 0))

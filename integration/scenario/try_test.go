@@ -27,8 +27,8 @@ func TestTryOfSampleModulePasses(t *testing.T) {
 	}
 }
 
-// TestTryOfARealModulePasses runs the tutorial's commands for a released module with Kyma's keda module. Its newer
-// version lacks an object of the older version, requires downtime, and has a default CR.
+// The test runs the tutorial's commands with Kyma's keda module. Its newer version omits an object of the older
+// version, requires downtime, and has a default CR.
 func TestTryOfARealModulePasses(t *testing.T) {
 	suite.Long(t)
 	if _, err := os.Stat(realworld); err != nil {
@@ -67,7 +67,7 @@ func copyFile(to, from string) error {
 	return errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, data, 0o600))
 }
 
-// triedBy returns the command line that the make command of a block runs.
+// triedBy returns the options of the make command in a block.
 func triedBy(t *testing.T, binaries fleet.Binaries, block string) try.Options {
 	t.Helper()
 	recipe := newPlainShell(t, checkout, binaries).
@@ -90,8 +90,7 @@ const (
 	tryBlocks   = 6
 )
 
-// TestTryStopsWhenTheCanaryNeverGetsReady reads the component from an archive and the ModuleTemplates from a folder,
-// like a module team.
+// The component is in an archive and the ModuleTemplates are in a folder, as for a module team.
 func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
 	suite.Long(t)
 	besideOthers(t)
@@ -126,12 +125,12 @@ func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
 	}
 }
 
-// offerLamp creates an archive and ModuleTemplates of module lamp with the tutorial's command. simulate sets the
-// annotation that controls the readiness of a version's Deployment.
+// offerLamp creates an archive and ModuleTemplates of module lamp with the tutorial's command. simulate sets an
+// annotation on the Deployment of each version.
 func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simulate map[string]string) {
 	t.Helper()
 	defaultCR := filepath.Join(dir, "default.yaml")
-	// The default CR has no namespace, like in Kyma's modules.
+	// The default CR has no namespace, as in Kyma's modules.
 	must(t, os.WriteFile(defaultCR, []byte("apiVersion: sample.example/v1\nkind: Lamp\nmetadata: {name: default}\n"),
 		0o600))
 	for version, state := range simulate {
@@ -143,7 +142,7 @@ func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simul
 	newPlainShell(t, dir, binaries, "--module-template", "--default-cr "+defaultCR+" --module-template").run(command)
 }
 
-// TestModuleTeamRunsTryInItsOwnTest runs the tutorial's test in another Go module, like a module team.
+// The tutorial's test runs in another Go module, as for a module team.
 func TestModuleTeamRunsTryInItsOwnTest(t *testing.T) {
 	suite.Long(t)
 	besideOthers(t)

@@ -54,8 +54,7 @@ func startPage(t *testing.T, f *fleet.Fleet) (address, log string) {
 	must(t, errors.Join(err, clientcmd.WriteToFile(*kubeconfig, file("ui.kubeconfig")),
 		os.WriteFile(file("session.key"), []byte(strings.Repeat("5e", 32)), 0o600),
 		os.WriteFile(file("ui.crt"), certificate, 0o600), os.WriteFile(file("ui.key"), key, 0o600)))
-	// The page needs its external URL as a flag, so reserve an address first. The start fails if another program takes
-	// the port before the page does.
+	// The page needs its external URL as a flag, so reserve an address first.
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	must(t, err)
 	address = listener.Addr().String()
@@ -82,7 +81,7 @@ func newBrowser(t *testing.T, address string) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	must(t, err)
-	// the page's certificate is self-signed
+	// The page's certificate is self-signed.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &browser{t, http.Client{Jar: jar, Transport: transport, Timeout: time.Minute}, address}

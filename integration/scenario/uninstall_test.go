@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// contexts writes one kubeconfig with a context for each given kubeconfig, by the context's name.
+// contexts writes one kubeconfig with a context for each given kubeconfig.
 func contexts(t *testing.T, kubeconfigs map[string]string) string {
 	t.Helper()
 	all := api.NewConfig()
@@ -40,8 +40,7 @@ func contexts(t *testing.T, kubeconfigs map[string]string) string {
 	return path
 }
 
-// uninstall follows the named blocks of the guide with the given runtime. It skips Helm commands, because the test does
-// not install with Helm.
+// uninstall runs the named blocks of the guide with the given runtime, except Helm commands.
 func uninstall(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, name string) {
 	t.Helper()
 	s := newShell(t, f.Dir, f.Binaries(), "kymas.operator.kyma-project.io berlin", "kymas.operator.kyma-project.io "+
@@ -64,7 +63,7 @@ func uninstall(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, name string) {
 	}
 }
 
-// waits fails the test unless a runtime's Kyma in the control plane still exists and is being deleted.
+// waits checks that a runtime's Kyma in the control plane is being deleted but still exists.
 func waits(t *testing.T, f *fleet.Fleet, id string) {
 	t.Helper()
 	kyma := &v1beta2.Kyma{}
@@ -74,9 +73,8 @@ func waits(t *testing.T, f *fleet.Fleet, id string) {
 	}
 }
 
-// TestUninstallInAnyOrderLeavesNothingStuck follows docs/guides/uninstall.md in four situations: a working runtime, a
-// runtime whose agent was removed too early, a working control plane, and a control plane whose publisher was removed
-// too early.
+// The test follows docs/guides/uninstall.md for a working runtime, a runtime whose agent was removed too early, a
+// working control plane, and a control plane whose publisher was removed too early.
 func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestDeletedKymaLeavesAnEmptyRuntime
 	ctx := t.Context()

@@ -17,12 +17,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// agentImage returns an agent's image with a digest. No node pulls the image.
+// agentImage returns an agent's image with a digest.
 func agentImage(version string) string {
 	return "registry.example/skr-agent:" + version + "@sha256:" + strings.Repeat(version[:1], 64)
 }
 
-// deployAgent creates the agent's own Deployment with an image that is annotated as proven.
+// deployAgent creates the agent's Deployment with a proven image.
 func deployAgent(t *testing.T, r *fleet.Runtime, image string) {
 	t.Helper()
 	labels := map[string]string{"app": "agent"}
@@ -59,7 +59,6 @@ func deployed(t *testing.T, r *fleet.Runtime) *appsv1.Deployment {
 	return &deployment
 }
 
-// untilRuns waits until the agent's Deployment has an image.
 func untilRuns(t *testing.T, r *fleet.Runtime, image string) {
 	t.Helper()
 	until(t, 60*time.Second, "the Deployment runs "+image, func() (bool, string) {
@@ -68,8 +67,7 @@ func untilRuns(t *testing.T, r *fleet.Runtime, image string) {
 	})
 }
 
-// untilAgentCondition waits until the control plane's Kyma has a condition on the agent's image with the status and
-// message.
+// untilAgentCondition waits until the condition about the agent's image has the status and message.
 func untilAgentCondition(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, part string) {
 	t.Helper()
 	until(t, 60*time.Second, "the control plane reports: "+part, func() (bool, string) {
@@ -99,7 +97,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 		stuck.Status.Conditions = []appsv1.DeploymentCondition{
 			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"},
 		}
-		// Repeat the update, because kwok can mark the Deployment as ready or the agent can change it at the same time.
+		// kwok or the agent can change the Deployment at the same time.
 		return false,
 			fmt.Sprint(stuck.Spec.Template.Spec.Containers[0].Image, berlin.API.Status().Update(t.Context(), stuck))
 	})
@@ -125,7 +123,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 		untilAgentCondition(t, berlin, metav1.ConditionFalse, "rolled back its image "+third)
 	})
 
-	// An image that works is recorded as proven.
+	// A working image is recorded as proven.
 	must(t, berlin.WantAgent(t.Context(), fourth))
 	untilRuns(t, berlin, fourth)
 	becomePod(t, berlin, "agent-4", fourth)
@@ -136,9 +134,8 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	untilAgentCondition(t, berlin, metav1.ConditionTrue, "runs the image of its bundle")
 }
 
-// TestAgentImageWithoutRegistryAccessIsRolledBack checks that an image whose agent cannot reach the registry is rolled
-// back and not recorded as proven, because this agent could never receive another image. When the registry is available
-// again, the agent tries the image again.
+// An agent that cannot reach the registry could never receive another image, so its image must be rolled back. When
+// the registry is available again, the agent tries the image again.
 func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestBundleUpgradesAgentAndRollsBackABadImage
 	f := newFleet(t, fleet.Options{})

@@ -31,7 +31,7 @@ func regionalGreeter(version string) sample.Version {
 	return v
 }
 
-// setValues changes the runtime values that modules can use, in the runtime's Kyma in the control plane.
+// setValues changes the runtime values for modules in the control plane's Kyma.
 func setValues(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, values, tier string) {
 	t.Helper()
 	kyma, err := r.Record(t.Context())

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// seldom sets a report interval that is longer than the test, so that only changes cause reports.
+// seldom sets a report interval that exceeds the test's duration, so that only changes cause reports.
 var seldom = fleet.Options{PublisherFlags: []string{"--agent-report-interval", "10m"}}
 
 func watcher(name, group, resource string, field v1beta2.FieldName) *v1beta2.Watcher {
@@ -74,8 +74,7 @@ func untilState(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State) 
 	return w
 }
 
-// published waits until the runtime has applied the newest bundle and the digest of this bundle differs from before. It
-// returns the digest of the newest bundle.
+// published waits until the runtime has applied a bundle whose digest is not before, and returns the digest.
 func published(t *testing.T, r *fleet.Runtime, before string) string {
 	t.Helper()
 	var digest string

@@ -72,19 +72,19 @@ func TestV1beta1KymaGetsABundle(t *testing.T) {
 	rights, err := f.PublisherRights()
 	must(t, err)
 	lacksNothing(t, "publisher", rights)
-	// Requests for v1beta2 must succeed while the publisher, which serves the webhooks, does not run.
+	// Requests for v1beta2 must succeed without a running publisher, which serves the webhooks.
 	f.Publisher().Kill()
 	broken.Spec.Descriptor.Raw = []byte("{}")
 	must(t, f.Control.Create(ctx, broken))
 }
 
-// convertedByTheGuide follows docs/guides/upgrade-and-skew.md on objects of another version, including a v1beta1 Kyma.
+// convertedByTheGuide runs docs/guides/upgrade-and-skew.md on objects of another version.
 func convertedByTheGuide(t *testing.T, f *fleet.Fleet, old *unstructured.Unstructured) {
 	s := newShell(t, t.TempDir(), f.Binaries(), "berlin", old.GetName(), "kcp.kubeconfig",
 		filepath.Join(f.Dir, "kcp.kubeconfig"))
 	must(t, os.WriteFile(filepath.Join(s.dir, "kyma-v1beta1.yaml"), []byte(document(t, old)), 0o600))
 	for _, block := range guide(t, "upgrade-and-skew.md")["convert"] {
-		checkStep(t, s, block) // repeat the block, because API discovery lists a newly served version with a delay
+		checkStep(t, s, block) // API discovery lists a new version with a delay
 	}
 	for version, want := range map[string]string{"v1beta1": "  sync:\n", "v1beta2": "v1beta1-sync"} {
 		data, err := os.ReadFile(filepath.Join(s.dir, old.GetName()+"-"+version+".yaml"))
@@ -96,15 +96,15 @@ func convertedByTheGuide(t *testing.T, f *fleet.Fleet, old *unstructured.Unstruc
 	}
 }
 
-// checkRestored removes the settings that the webhooks need, as a repeated apply of the chart's CRDs does, and checks
-// that the publisher restores them.
+// checkRestored removes the settings for webhooks, as a repeated apply of the chart's CRDs does, and checks that the
+// publisher restores them.
 func checkRestored(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	ctx := t.Context()
 	certificates := inControlPlane(&corev1.Secret{}, "kcp-publisher-webhook")
 	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(certificates), certificates))
 	served := certificates.DeepCopyObject().(*corev1.Secret)
-	// The chart creates the webhook configuration. The test removes only its content, which the publisher must restore.
+	// The publisher must restore the content of the webhook configuration.
 	configuration := &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher.kyma-pull.dev"},
 	}

@@ -30,7 +30,7 @@ func dated(t *testing.T, begin, end time.Time) string {
 	return string(text)
 }
 
-// planned starts a fleet with a policy that gives runtimes of plan "calm" an open window, and all others one in 2099.
+// planned starts a fleet in which runtimes of plan "calm" have an open window, and all others one in 2099.
 func planned(t *testing.T) *fleet.Fleet {
 	t.Helper()
 	policy := filepath.Join(t.TempDir(), "policy.json")
@@ -67,8 +67,8 @@ func moduleOf(kyma *v1beta2.Kyma, name string) v1beta2.ModuleStatus {
 	return v1beta2.ModuleStatus{}
 }
 
-// untilWaiting waits until control plane and runtime report that the module is Ready in a version, and that its upgrade
-// waits for the given reason.
+// untilWaiting waits until control plane and runtime report that the module is Ready in a version, and that its
+// upgrade waits for the given reason.
 func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("both sides of %s report that the upgrade of %s waits", r.ID, module),
@@ -92,8 +92,7 @@ func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat strin
 		})
 }
 
-// waitsUnmanaged makes mailer unmanaged and managed again as the runtime's admin, while the upgrade to 1.1.0 waits.
-// This must not bypass the maintenance window.
+// waitsUnmanaged makes mailer unmanaged and managed again, which must not bypass the maintenance window.
 func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	manage := func(managed bool) {
@@ -118,7 +117,7 @@ func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	manage(false)
 	untilUnmanaged("the module is unmanaged", false, r.Kyma)
 	settle(t, f)
-	must(t, r.CrashAgent()) // the restarted agent must read its state from the existing objects
+	must(t, r.CrashAgent()) // the restarted agent reads its state from the existing objects
 	manage(true)
 	untilUnmanaged("both sides report that the module waits to be managed again", true, r.Kyma, r.Record)
 }
@@ -223,7 +222,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	started := time.Now()
 	must(t, r.StartAgent())
 	untilWaiting(t, r, "scaler", "1.7.0", in2099)
-	known := time.Since(started) // time that a started agent takes to read the window on this machine
+	known := time.Since(started) // time in which an agent reads the window on this machine
 
 	amend(t, f, r, func(k *v1beta2.Kyma) {
 		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: `[{"days":["Sat"],"begin":"21:00"}]`}
@@ -275,8 +274,8 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	}
 }
 
-// TestDisconnectedRuntimeUpgradesAtTheTimeItsAdminChose checks that a runtime's admin can choose the time of an upgrade
-// before the operator's window. The agent reports the choice to the control plane and applies it without a connection.
+// A runtime's admin can choose the time of an upgrade before the operator's window. The agent applies the choice
+// without a connection.
 func TestDisconnectedRuntimeUpgradesAtTheTimeItsAdminChose(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)

@@ -16,8 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestZotGarbageCollectionKeepsFleetContent publishes bundles, prunes the registry and installs modules while zot
-// collects untagged manifests and unreferenced blobs that are some seconds old.
+// The test publishes bundles, prunes the registry and installs modules while zot collects garbage.
 func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -32,7 +31,7 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 		Module: "courier", Version: "1.0.0",
 		Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: courier, namespace: kyma-system}\n",
 	}
-	archive := t.TempDir() // the publisher copies its content to the fleet's registry
+	archive := t.TempDir() // the publisher copies this content to the fleet's registry
 	must(t, sample.WriteArchive(ctx, archive, courier))
 	f := newFleet(t, fleet.Options{RegistryHost: z.Host(), PublisherFlags: []string{
 		"--components", archive, "--set", "registry-check-interval=1s", "--set", "component-poll-interval=1s",
