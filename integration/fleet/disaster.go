@@ -32,7 +32,7 @@ func (r *Runtime) Restore(dir string) error {
 	return c.Restore(dir)
 }
 
-// Requests returns every request that the agent sent to its API server. The agent must have the chart's permissions.
+// Requests returns every request that the agent sent to its API server.
 func (r *Runtime) Requests() ([]cluster.Request, error) {
 	c, ok := r.cluster.(*cluster.Cluster)
 	if !ok {
@@ -59,8 +59,7 @@ func (f *Fleet) RestoreControlPlane(dir string) error {
 	return c.Restore(dir)
 }
 
-// ReplaceControlPlane replaces a lost control plane with an empty cluster. Callers stop the publisher before the call
-// and start it afterwards.
+// ReplaceControlPlane replaces a lost control plane with an empty cluster. Callers must stop the publisher first.
 func (f *Fleet) ReplaceControlPlane(ctx context.Context) error {
 	lost := f.kcp
 	f.kcp = nil
@@ -70,8 +69,8 @@ func (f *Fleet) ReplaceControlPlane(ctx context.Context) error {
 	return f.addControlPlane(ctx)
 }
 
-// addControlPlane starts the control plane's cluster and applies all objects of the publisher's chart except the
-// publisher's Deployment.
+// addControlPlane starts the control plane's cluster and applies the objects of the publisher's chart, except the
+// Deployment.
 func (f *Fleet) addControlPlane(ctx context.Context) error {
 	var err error
 	if f.kcp, err = f.ground.Cluster(ctx, f, ControlPlane, true); err != nil {
@@ -90,7 +89,7 @@ func (f *Fleet) addControlPlane(ctx context.Context) error {
 	return f.employ(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights)
 }
 
-// Recreate replaces the runtime's cluster with an empty cluster. The new cluster has no agent and is not enrolled.
+// Recreate replaces the runtime's cluster with an empty cluster, which has no agent and is not enrolled.
 func (r *Runtime) Recreate(ctx context.Context) error {
 	lost := r.cluster
 	r.cluster = nil

@@ -1,5 +1,5 @@
-// Package fleet is the test harness of the scenarios: a control plane, runtimes, a registry and the two programs, all
-// real, with methods that start, stop and change them.
+// Package fleet is the test harness of the scenarios. It starts, stops and changes a control plane, runtimes, a
+// registry and the two programs, all real.
 package fleet
 
 import (
@@ -30,78 +30,75 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Options describe a fleet.
+// Options configure a fleet.
 type Options struct {
-	// Dir is the folder for keys, logs and kubeconfigs. If it is empty, Start creates a folder and Close removes it.
+	// Dir is the folder for keys, logs and kubeconfigs. If empty, a temporary folder is used.
 	Dir string
 	// Progress receives a line for each long operation.
 	Progress io.Writer
-	// Validity is how long a bundle is valid, 0 for the publisher's default.
+	// Validity is how long a bundle is valid. 0 means the publisher's default.
 	Validity time.Duration
-	// Silence is the time without a report after which the publisher marks a runtime as silent, 0 for the publisher's
-	// default.
+	// Silence is the time without a report after which a runtime is silent. 0 means the publisher's default.
 	Silence time.Duration
-	// Durable makes the control plane's etcd sync its writes. The etcd of a runtime never syncs.
+	// Durable makes the control plane's etcd sync its writes to disk.
 	Durable bool
 	// Measured runs all processes with Go's default settings and without audit logs, for realistic measurements.
-	// Without Measured, all processes collect garbage less often, and each process of a cluster uses one processor.
 	Measured bool
 	// Secured makes the registry use TLS and passwords. Each program has its own password.
 	Secured bool
 	// Tokens makes the registry use TLS and tokens of `kcp-publisher token-service`. Each program can access only its
 	// own repositories.
 	Tokens bool
-	// LeaderElect enables leader election, which kcp-publisher and skr-agent use by default. The Lease of a killed
-	// program blocks its successor until it expires, and most scenarios do not wait for that.
+	// LeaderElect enables leader election, which the programs use by default. A killed program's Lease blocks its
+	// successor until it expires.
 	LeaderElect bool
-	// SingleCluster makes the modules' workloads ready in the control plane's cluster too, which AddSingle requires.
+	// SingleCluster makes workloads ready in the control plane's cluster too, as AddSingle requires.
 	SingleCluster bool
-	// Patience is how long UntilState and UntilGone wait for a module, 0 for Generous.
+	// Patience is how long UntilState and UntilGone wait. 0 means Generous.
 	Patience time.Duration
-	// Links gives each runtime's agent its own link to the registry (see Runtime.Link). A Ground that implements Linked
-	// can always provide links. On this machine, Links cannot be combined with Secured or Tokens, because clients send
-	// their passwords only to the registry's own address.
+	// Links gives each runtime's agent its own link to the registry (see Runtime.Link). Without a Ground, Links
+	// cannot be combined with Secured or Tokens, because clients send passwords only to the registry's own address.
 	Links bool
-	// Ground is the infrastructure that runs the fleet, nil for processes on this machine.
+	// Ground is the infrastructure of the fleet. Nil means processes on this machine.
 	Ground Ground
-	// Notifications makes the registry notify the publisher of pushes, and the publisher notify its agents. If it is
-	// nil, publisher and agents only poll.
+	// Notifications makes the registry notify the publisher of pushes, and the publisher notify its agents. Nil means
+	// polling only.
 	Notifications *Notifications
 	// RestrictSettings makes the publisher ignore restricted settings of Kymas unless the chart's admission policy
-	// enforces who can set them. If it is false, the publisher trusts every author of a Kyma.
+	// protects them.
 	RestrictSettings bool
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
 	// AgentFlags are added to the command line of every agent.
 	AgentFlags []string
-	// PublisherRights lists files of charts/kcp-publisher/rbac. The publisher runs as its ServiceAccount with these
-	// permissions only. Without files, it has all permissions.
+	// PublisherRights lists files in charts/kcp-publisher/rbac with the publisher's permissions. Empty means all
+	// permissions.
 	PublisherRights []string
-	// AgentRights lists files of charts/skr-agent/rbac. Each agent runs as its ServiceAccount with these permissions
-	// only. Without files, it has all permissions.
+	// AgentRights lists files in charts/skr-agent/rbac with the agent's permissions. Empty means all permissions.
 	AgentRights []string
-	// RegistryHost is the host of a running registry without TLS and passwords, empty to start one.
+	// RegistryHost is the host of a running registry without TLS and passwords. If empty, the fleet starts a
+	// registry.
 	RegistryHost string
-	// RegistryBeside is a second host of the same registry that bypasses proxies in front of RegistryHost. All programs
-	// except the publisher use it. If it is empty, they use RegistryHost.
+	// RegistryBeside is a second host of the same registry, for all programs except the publisher. If empty, they use
+	// RegistryHost.
 	RegistryBeside string
-	// BlobHosts are the hosts to which the registry redirects blob requests. The programs get them as flags.
+	// BlobHosts are the hosts to which the registry redirects blob requests.
 	BlobHosts []string
-	// Clusters lends API servers on this machine. If it is nil, the fleet starts new ones.
+	// Clusters lends API servers. If nil, the fleet starts new ones.
 	Clusters *cluster.Pool
 	// Programs are the programs to run. The zero value builds them from this checkout.
 	Programs Binaries
-	// Account creates the programs' accounts. If it is nil, PublisherRights and AgentRights define their permissions.
+	// Account creates the programs' accounts. If nil, PublisherRights and AgentRights define their permissions.
 	Account Account
 }
 
 // Fleet is a control plane with its registry and runtimes.
 type Fleet struct {
-	// Registry is the registry if it runs in this process, otherwise nil.
+	// Registry is the registry if it runs in this process. Otherwise nil.
 	Registry *registry.Registry
 	// Control is a client of the control plane with all permissions.
 	Control client.Client
-	// Place is the registry path of the bundles and reports, with permission to read and write all of its repositories.
+	// Place is the registry path of the bundles and reports, with write access.
 	Place store.Store
 	// Modules is the registry path of the OCM components of modules.
 	Modules    store.Store
@@ -109,19 +106,19 @@ type Fleet struct {
 	Dir        string
 
 	options   Options
-	share     string // name of this share of the fleet (see Share), empty for the whole fleet
+	share     string // name of this share (see Share); empty for the whole fleet
 	ownDir    bool
 	binaries  Binaries
 	ground    Ground
 	endpoint  Endpoint
 	kcp       Cluster
 	publisher Program
-	tokens    *Process // nil if no token service is used
+	tokens    *Process // nil without a token service
 	runtimes  []*Runtime
 	simulated []*Simulated
 }
 
-// Short intervals, because the defaults of a minute would slow down the scenarios.
+// Short intervals, because the defaults would slow down the scenarios.
 const (
 	agentPoll   = "300ms"
 	agentReport = "2s"
@@ -146,8 +143,7 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 	return f, nil
 }
 
-// New returns a fleet that is not started. Callers must call Close even if Up fails. Before Close, they can inspect the
-// failed fleet.
+// New returns a fleet that is not started. Callers must call Close even if Up fails.
 func New(options Options) *Fleet {
 	f := &Fleet{Dir: options.Dir, options: options, ground: options.Ground}
 	if f.options.Patience == 0 {
@@ -200,9 +196,8 @@ func (f *Fleet) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// configOf returns the client configuration of a kubeconfig without client-side throttling. Each request has the API
-// server's default timeout, so that callers can repeat a request that hangs. Callers must not use the configuration for
-// watches, because the timeout would also end them.
+// configOf returns the client configuration of a kubeconfig without client-side throttling. Requests have a timeout,
+// so callers must not use it for watches.
 func configOf(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -221,19 +216,19 @@ func connect(config *rest.Config) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme})
 }
 
-// Location is the registry prefix of the fleet.
+// Location returns the registry prefix of the fleet.
 func (f *Fleet) Location() string { return f.endpoint.Host + "/" + fleetPath }
 
-// Components is the registry path of components for the programs.
+// Components returns the registry path of components for the programs.
 func (f *Fleet) Components() string { return f.endpoint.Host + "/" + modulesPath }
 
-// Keys is the folder with the root of trust and the keys.
+// Keys returns the folder with the root of trust and the keys.
 func (f *Fleet) Keys() string { return filepath.Join(f.Dir, "keys") }
 
-// ControlKubeconfig is the path of the control plane's admin kubeconfig.
+// ControlKubeconfig returns the path of the control plane's admin kubeconfig.
 func (f *Fleet) ControlKubeconfig() string { return filepath.Join(f.Dir, ControlPlane+".kubeconfig") }
 
-// PublisherKubeconfig is the path of a kubeconfig with the publisher's permissions in the control plane.
+// PublisherKubeconfig returns the path of a kubeconfig with the publisher's permissions in the control plane.
 func (f *Fleet) PublisherKubeconfig() string { return filepath.Join(f.Dir, "kcp-publisher.kubeconfig") }
 
 // StartPublisher runs `kcp-publisher run`.
@@ -265,7 +260,7 @@ func (f *Fleet) StartReplica(more ...string) (Program, error) {
 	return f.ground.Publisher(f, slices.Concat(flags, f.options.PublisherFlags, more))
 }
 
-// Publisher is the running publisher.
+// Publisher returns the running publisher.
 func (f *Fleet) Publisher() Program { return f.publisher }
 
 // Control plane outages.
@@ -289,7 +284,7 @@ func (f *Fleet) Offer(ctx context.Context, versions ...sample.Version) error {
 	return nil
 }
 
-// Release sets the version of a module in each channel. A second call is a promotion.
+// Release sets the version of a module in each channel. Another call is a promotion.
 func (f *Fleet) Release(ctx context.Context, module, component string, channels ...v1beta2.ChannelVersion) error {
 	want := sample.Release(module, component, channels...)
 	want.Spec.KymaSelector = f.audience()
@@ -303,7 +298,7 @@ func (f *Fleet) Release(ctx context.Context, module, component string, channels 
 			return err
 		}
 		have.Spec = want.Spec
-		return f.Control.Update(ctx, have) // leaves the status, which the publisher owns
+		return f.Control.Update(ctx, have) // the publisher owns the status
 	})
 }
 
@@ -312,7 +307,7 @@ func (f *Fleet) Why(ctx context.Context, args ...string) (string, error) {
 	return f.Ask(ctx, append([]string{"why"}, args...)...)
 }
 
-// Ask runs a command of kcp-publisher with the control plane's kubeconfig.
+// Ask runs a kcp-publisher command with the control plane's kubeconfig.
 func (f *Fleet) Ask(ctx context.Context, args ...string) (string, error) {
 	args = append(args, "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
 	output, err := exec.CommandContext(ctx, f.binaries.Publisher, args...).CombinedOutput()
@@ -336,7 +331,7 @@ func Run(ctx context.Context, binary string, args ...string) (string, int) {
 // Binaries returns the paths of the two programs.
 func (f *Fleet) Binaries() Binaries { return f.binaries }
 
-// Close stops all programs and clusters and removes their files. If the fleet is a share, Close ends only the share.
+// Close stops all programs and clusters and removes their files. For a share, it ends only the share.
 func (f *Fleet) Close() error {
 	problems := []error{f.closeUsers()}
 	if f.share != "" {
@@ -366,13 +361,11 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// Generous is the time limit for operations that take seconds on an idle machine and minutes on a busy machine. It does
-// not slow down a test whose condition becomes true.
+// Generous is the time limit for operations that take seconds on an idle machine and minutes on a busy machine.
 const Generous = 3 * time.Minute
 
-// Until calls condition until it returns true. If the limit expires first, the error contains goal, which describes the
-// condition, and the state that condition returned last. Until cannot interrupt a call, so condition must not block
-// forever. The requests of the fleet's clients time out.
+// Until calls condition until it returns true. After the limit, the error contains goal, which describes the
+// condition, and the last returned state. Until cannot interrupt condition, which must not block forever.
 func Until(ctx context.Context, limit time.Duration, goal string, condition func() (bool, string)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -389,8 +382,8 @@ func Until(ctx context.Context, limit time.Duration, goal string, condition func
 	}
 }
 
-// Limits of the pause between two calls of the condition in Until. Until increases the pause with each call, because
-// frequent checks in many scenarios take CPU time from the programs under test.
+// Limits of the pause between two calls of the condition in Until. The pause increases with each call, because
+// frequent checks slow down the programs.
 const (
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 300 * time.Millisecond

@@ -7,22 +7,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Ground is the infrastructure of a fleet: processes with API servers on this machine (the default), or pods in kind
-// clusters. Scenarios are the same on both.
+// Ground is the infrastructure of a fleet: processes on this machine (the default), or pods in kind clusters.
 type Ground interface {
-	// Registry starts the registry. The caller has already created the keys of the fleet.
+	// Registry starts the registry. The fleet's keys already exist.
 	Registry(ctx context.Context, f *Fleet) (Endpoint, error)
-	// Cluster starts the control plane's cluster if control is true. Otherwise it starts the cluster of a runtime. name
-	// is the name of the runtime.
+	// Cluster starts the control plane's cluster if control is true. Otherwise, it starts the cluster of the runtime
+	// with this name.
 	Cluster(ctx context.Context, f *Fleet, name string, control bool) (Cluster, error)
-	// Publisher runs `kcp-publisher run`. The flags do not contain addresses, which the ground adds.
+	// Publisher runs `kcp-publisher run` with flags. The ground adds flags with addresses.
 	Publisher(f *Fleet, flags []string) (Program, error)
-	// Agent runs `skr-agent run` in an enrolled runtime. The flags do not contain addresses, which the ground adds.
+	// Agent runs `skr-agent run` in an enrolled runtime. The ground adds flags with addresses.
 	Agent(r *Runtime, flags []string) (Program, error)
-	// CutRegistry disconnects the registry from the network. HealRegistry connects it again with its data.
+	// CutRegistry disconnects the registry from the network. HealRegistry connects it again.
 	CutRegistry() error
 	HealRegistry() error
-	// Close removes everything that the ground created except clusters and programs, which the fleet stops itself.
+	// Close removes all objects of the ground except clusters and programs, which the fleet stops.
 	Close() error
 }
 
@@ -30,20 +29,20 @@ type Ground interface {
 type Endpoint struct {
 	// Host is the name and port of the registry for the fleet's programs.
 	Host string
-	// OwnerHost is the host through which this process accesses the same repositories with the credentials in Owner.
+	// OwnerHost is the host for this process, which uses the credentials in Owner.
 	OwnerHost string
 	Owner     *store.Registries
 	// Modules is the store of components, with the permissions of a module team.
 	Modules *store.Registries
-	// Enroll contains the flags that give an agent access to the registry in `kcp-publisher enroll`.
+	// Enroll contains flags of `kcp-publisher enroll` for the agent's access to the registry.
 	Enroll []string
 }
 
 // Cluster is a running Kubernetes cluster.
 type Cluster interface {
-	// Kubeconfig is the path of a kubeconfig with all permissions.
+	// Kubeconfig returns the path of a kubeconfig with admin permissions.
 	Kubeconfig() string
-	// Pause stops the cluster and Resume starts it again, with its data and at the same address.
+	// Pause stops the cluster. Resume starts it again, with its data and at the same address.
 	Pause() error
 	Resume() error
 	// Started returns the time of the cluster's last start.
@@ -54,7 +53,7 @@ type Cluster interface {
 
 // Program is a running kcp-publisher or skr-agent.
 type Program interface {
-	// Stop asks the program to end and waits for it. Kill ends it without warning, as a power failure does.
+	// Stop terminates the program and waits for its end. Kill ends it without warning, as a power failure does.
 	Stop() error
 	Kill() error
 	// Log returns the program's output so far.
@@ -63,15 +62,13 @@ type Program interface {
 
 // Link is a runtime's own connection to the registry.
 type Link interface {
-	// Cut drops all traffic from now on. It does not refuse connections, so the agent waits for a registry that does
-	// not respond.
+	// Cut drops all traffic. Connections are not refused, so the agent waits for a registry that does not respond.
 	Cut(ctx context.Context) error
-	// Impair drops a part of the traffic and delays or slows the rest. It returns a description of the impairment.
+	// Impair drops a part of the traffic and delays the rest. It returns a description of the impairment.
 	Impair(ctx context.Context) (string, error)
 	// Heal ends Cut and Impair.
 	Heal(ctx context.Context) error
-	// Dropped returns how much the link has dropped since the last Cut or Impair. The unit depends on the Link: network
-	// packets, or chunks of data and connections.
+	// Dropped returns how much the link has dropped since the last Cut or Impair, in packets or chunks of data.
 	Dropped(ctx context.Context) (int, error)
 }
 
@@ -80,7 +77,7 @@ type Linked interface {
 	Link(runtime string) Link
 }
 
-// Link returns the runtime's link to the registry, nil on a ground without links.
+// Link returns the runtime's link to the registry, or nil on a ground without links.
 func (r *Runtime) Link() Link {
 	if ground, linked := r.fleet.ground.(Linked); linked {
 		return ground.Link(r.ID)

@@ -12,11 +12,10 @@ import (
 	"sync"
 )
 
-// ErrNoHistory means that the checkout does not contain a commit, because the checkout is shallow or not a repository.
-// The wrapping error explains how to get the commit.
+// ErrNoHistory means that the checkout does not contain a commit. The wrapping error explains how to get the commit.
 var ErrNoHistory = errors.New("the commit is not in this checkout's history")
 
-// inHistory returns an error unless HEAD descends from the commit, so that every full clone has it.
+// inHistory returns an error unless HEAD descends from the commit.
 func inHistory(ctx context.Context, root, commit string) error {
 	shallow, err := git(ctx, root, "rev-parse", "--is-shallow-repository").Output()
 	if err != nil {
@@ -38,8 +37,8 @@ func inHistory(ctx context.Context, root, commit string) error {
 // building serializes builds, because several tests can need the same build.
 var building sync.Mutex
 
-// BuildAt builds the two programs of an earlier commit, which must be a full hash. It caches the programs by commit in
-// the user's cache folder.
+// BuildAt builds the two programs of a commit, given by its full hash. It caches the programs in the user's cache
+// folder.
 func BuildAt(ctx context.Context, commit string) (Binaries, error) {
 	root, err := checkout()
 	if err != nil {
@@ -114,7 +113,7 @@ func ChartsAt(ctx context.Context, commit, dir string) error {
 	return os.Rename(filepath.Join(source, "charts"), dir)
 }
 
-// unpack writes files and folders of a commit below dir.
+// unpack writes files and folders of a commit to dir.
 func unpack(ctx context.Context, root, commit, dir string, paths ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -135,8 +134,7 @@ func run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Use replaces the publisher and agent binaries for later starts. An empty path in programs leaves that binary
-// unchanged.
+// Use replaces the publisher and agent binaries for later starts. An empty path keeps the binary.
 func (f *Fleet) Use(programs Binaries) {
 	f.binaries = Binaries{
 		Publisher: cmp.Or(programs.Publisher, f.binaries.Publisher), Agent: cmp.Or(programs.Agent, f.binaries.Agent),

@@ -20,7 +20,7 @@ import (
 // local is the ground of this machine: API servers with kwok, a registry in this process, and programs as processes.
 type local struct {
 	registry *registry.Registry
-	links    map[string]*Proxy // links to the registry, by runtime ID
+	links    map[string]*Proxy // links to the registry by runtime ID
 }
 
 func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
@@ -65,7 +65,7 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 		Enroll: f.RegistryFlags("agent")}, err
 }
 
-// RegistryFlags returns the flags that a user of a secured registry needs.
+// RegistryFlags returns a user's flags for access to a secured registry.
 func (f *Fleet) RegistryFlags(user string) []string {
 	if !f.options.Secured && !f.options.Tokens {
 		return nil
@@ -98,8 +98,7 @@ func (f *Fleet) clusterOptions(control bool) cluster.Options {
 		options.CRDs = []fs.FS{charts.PublisherCRDs}
 		options.Durable, options.Workloads = f.options.Durable, f.options.SingleCluster
 	case f.options.Clusters != nil:
-		// Install the CRDs of the agent's chart in advance. An API server delays the creation of the first object of a
-		// new CRD by two seconds, which would slow down each scenario.
+		// An API server delays the first object of a new CRD by two seconds, so install the CRDs in advance.
 		options.CRDs = []fs.FS{charts.AgentCRDs}
 	}
 	return options
@@ -134,13 +133,13 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 	})
 }
 
-// start starts a program. A program that loses its Lease ends and is restarted.
+// start starts a program. A program that loses its Lease is restarted.
 func (f *Fleet) start(c Command) (*Process, error) {
 	c.Env, c.Restart = f.environment(), f.options.LeaderElect
 	return c.Start()
 }
 
-// environment returns the environment variables that programs get in addition to the environment of this process.
+// environment returns additional environment variables of programs.
 func (f *Fleet) environment() []string {
 	if f.options.Measured {
 		return nil
@@ -148,8 +147,7 @@ func (f *Fleet) environment() []string {
 	return cluster.CollectSeldom()
 }
 
-// through returns flags that make an agent access the registry only through the runtime's link. They override the
-// registry's own address in the agent's enrollment.
+// through returns flags that make an agent access the registry only through the runtime's link.
 func (l *local) through(r *Runtime) ([]string, error) {
 	registry := r.fleet.endpoint.Host
 	if l.links[r.ID] == nil {

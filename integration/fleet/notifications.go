@@ -10,11 +10,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// Notifications contains the addresses for push notifications from the registry to the publisher, and from the
-// publisher to the agents.
+// Notifications contains the addresses for notifications from the registry to the publisher, and from the publisher
+// to the agents.
 type Notifications struct {
 	// Receiver is the HOST:PORT at which the publisher receives the registry's notifications. Agents is the HOST:PORT
-	// at which agents receive the publisher's notifications.
+	// from which agents receive the publisher's notifications.
 	Receiver, Agents string
 	// Token authenticates the registry to the publisher.
 	Token string
@@ -38,7 +38,7 @@ func (n *Notifications) ReceiverURL() string { return "http://" + n.Receiver + "
 // AgentsURL returns the URL from which agents receive the publisher's notifications.
 func (n *Notifications) AgentsURL() string { return "http://" + n.Agents + "/notifications" }
 
-// registryOptions returns the options of a registry that sends notifications, or the zero value for nil.
+// registryOptions returns the options of a registry that sends notifications. n can be nil.
 func (n *Notifications) registryOptions() registry.Options {
 	if n == nil {
 		return registry.Options{}
@@ -46,7 +46,7 @@ func (n *Notifications) registryOptions() registry.Options {
 	return registry.Options{NotifyURL: n.ReceiverURL(), NotifyToken: n.Token}
 }
 
-// PublisherFlags returns the flags of a publisher with notifications. dir receives the token file.
+// PublisherFlags returns the publisher's flags for notifications. It writes a token file to dir.
 func (n *Notifications) PublisherFlags(dir string) ([]string, error) {
 	path := filepath.Join(dir, "receiver-token")
 	err := os.WriteFile(path, []byte(n.Token+"\n"), 0o600)

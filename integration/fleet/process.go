@@ -21,27 +21,25 @@ type Command struct {
 	Env []string
 	// Log is the file to which the output is appended.
 	Log string
-	// Restart starts the program again if it exits by itself, for example after it loses its Lease. A Deployment does
-	// the same.
+	// Restart starts the program again if it exits by itself, for example after it loses its Lease.
 	Restart bool
 }
 
-// restartPause is the time before a Process starts a program again.
+// restartPause is the time before a program is started again.
 const restartPause = time.Second
 
-// Process is a program that runs as a separate process, such as kcp-publisher, with the command line that a user would
-// type.
+// Process is a program that runs as a separate process, such as kcp-publisher.
 type Process struct {
 	command Command
 	stop    chan struct{} // closed by Stop and Kill
-	exited  chan struct{} // closed when the program has ended and is not started again
+	exited  chan struct{} // closed when the program has ended for good
 
 	mu      sync.Mutex // guards the fields below
 	process *os.Process
 	stopped bool
 }
 
-// Start starts a program. The caller ends it with Stop or Kill.
+// Start starts a program. Callers must end it with Stop or Kill.
 func (c Command) Start() (*Process, error) {
 	p := &Process{command: c, stop: make(chan struct{}), exited: make(chan struct{})}
 	running, err := p.launch()
@@ -75,7 +73,7 @@ func (p *Process) launch() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// supervise waits for the program and restarts it if Restart is set and it was not stopped.
+// supervise waits for the program and restarts it if needed.
 func (p *Process) supervise(running *exec.Cmd) {
 	defer close(p.exited)
 	for {
@@ -95,7 +93,7 @@ func (p *Process) supervise(running *exec.Cmd) {
 	}
 }
 
-// Signal sends a signal to the program. It is a no-op if the program has ended.
+// Signal sends a signal to the program. It does nothing if the program has ended.
 func (p *Process) Signal(signal os.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,10 +103,10 @@ func (p *Process) Signal(signal os.Signal) error {
 	return nil
 }
 
-// Exited is closed when the program has ended and is not started again.
+// Exited returns a channel that is closed when the program has ended for good.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Stop asks the program to end and waits for it. Kill ends it without warning, as a power failure does.
+// Stop terminates the program and waits for its end.
 func (p *Process) Stop() error {
 	if err := p.end(syscall.SIGTERM); err != nil {
 		return err
@@ -167,7 +165,7 @@ func (p *Process) MemoryBytes() (int64, error) {
 	return memory(p.process.Pid, "VmRSS")
 }
 
-// PeakMemoryBytes returns the program's maximum resident memory since it was started.
+// PeakMemoryBytes returns the program's maximum resident memory.
 func (p *Process) PeakMemoryBytes() (int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,8 +193,8 @@ func memory(pid int, name string) (int64, error) {
 	return kib << 10, nil
 }
 
-// PeakMemory runs a program to its end and returns its maximum resident memory. The rusage of a child is not usable,
-// because it includes the parent's memory.
+// PeakMemory runs a program and returns its maximum resident memory. The rusage of a child would include the parent's
+// memory.
 func PeakMemory(ctx context.Context, binary string, args ...string) (int64, error) {
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, binary, args...)
@@ -224,11 +222,10 @@ func PeakMemory(ctx context.Context, binary string, args ...string) (int64, erro
 	}
 }
 
-// Binaries are the paths of the two programs, built from this checkout.
+// Binaries are the paths of the two programs.
 type Binaries struct{ Publisher, Agent string }
 
-// EnvPrograms is the environment variable with the folder of the two programs. It lets several test binaries use the
-// same build.
+// EnvPrograms is the environment variable with a folder of built programs, which several test binaries can share.
 const EnvPrograms = "KYMA_PULL_PROGRAMS"
 
 // Build returns the paths of the two programs in the folder of EnvPrograms. Without that variable, it builds the
@@ -237,8 +234,8 @@ var Build = sync.OnceValues(func() (Binaries, error) {
 	if dir := os.Getenv(EnvPrograms); dir != "" {
 		built := Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
 		for _, program := range []string{built.Publisher, built.Agent} {
-			// Stat makes the file an input of the test, so that `go test` does not reuse a cached result for another
-			// build of the program.
+			// Stat makes the file an input of the test, so that `go test` does not use a cached result for another
+			// build.
 			if _, err := os.Stat(program); err != nil {
 				return Binaries{}, fmt.Errorf("$%s: %w", EnvPrograms, err)
 			}

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// Values of an impaired or slow link. Milder values would have little effect. With harsher values, a pull of about ten
-// requests would almost never succeed.
+// Values of an impaired or slow link.
 const (
 	chunkBytes   = 16 << 10
 	lossOneIn    = 20
@@ -22,11 +21,10 @@ const (
 	bytesASecond = 1_000_000 / 8
 )
 
-// Proxy is a TCP proxy on this machine that implements Link. A program connects to the proxy instead of the registry or
-// the API server, and the proxy forwards the data in chunks.
+// Proxy is a TCP proxy that implements Link. Programs connect to the proxy instead of the registry or the API server.
 //
-// After Cut, the proxy delays all data until Heal, as TCP does when it retransmits lost packets. The program gets no
-// response, and its requests fail only after its own timeout.
+// After Cut, the proxy delays all data until Heal, as TCP does when it retransmits lost packets. Requests fail only
+// after their own timeout.
 type Proxy struct {
 	listener net.Listener
 	to       string
@@ -36,11 +34,11 @@ type Proxy struct {
 	impaired  bool
 	slow      bool
 	resetting bool
-	open      map[net.Conn]bool // open connections; the value is true after Forget
+	open      map[net.Conn]bool // open connections; true after Forget
 	dropped   int
 }
 
-// StartProxy starts a Proxy to an address, on a free port.
+// StartProxy starts a Proxy to an address on a free port.
 func StartProxy(to string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,7 +49,7 @@ func StartProxy(to string) (*Proxy, error) {
 	return p, nil
 }
 
-// Host returns the address on which the proxy listens.
+// Host returns the proxy's address.
 func (p *Proxy) Host() string { return p.listener.Addr().String() }
 
 func (p *Proxy) serve() {
@@ -64,7 +62,7 @@ func (p *Proxy) serve() {
 	}
 }
 
-// join connects a caller to the target. It closes the connection if the target does not listen.
+// join connects a caller to the target, or closes the connection if the target does not listen.
 func (p *Proxy) join(caller net.Conn) {
 	defer caller.Close()
 	if !p.enter(caller) {
@@ -107,7 +105,7 @@ func (p *Proxy) leave(c net.Conn) {
 	delete(p.open, c)
 }
 
-// reset resets connections, like a peer that does not know them. Pass both ends of a connection.
+// reset resets connections, as a peer that does not know them. Callers must pass both ends.
 func reset(connections ...net.Conn) {
 	for _, c := range connections {
 		if tcp, ok := c.(*net.TCPConn); ok {
@@ -138,7 +136,7 @@ func (p *Proxy) carry(to, from net.Conn) {
 	}
 }
 
-// silent reports whether Forget was called while the connection was open. If so, it counts a chunk as dropped.
+// silent reports whether Forget was called while the connection was open. It then counts a dropped chunk.
 func (p *Proxy) silent(from net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,8 +146,8 @@ func (p *Proxy) silent(from net.Conn) bool {
 	return p.open[from]
 }
 
-// pass delays a chunk of size bytes according to the state of the link; size is 0 for a new connection. It returns
-// false if the chunk is lost and its connection must be closed.
+// pass delays a chunk of size bytes according to the state of the link. size is 0 for a new connection. It returns
+// false if the chunk is lost.
 func (p *Proxy) pass(size int) bool {
 	impaired, slow := p.bad()
 	if slow {
@@ -180,8 +178,7 @@ func (p *Proxy) drop() {
 	p.dropped++
 }
 
-// stopped returns the channel that is closed when the link is healed, or nil if the link is not cut. During a cut, it
-// counts the data as dropped.
+// stopped returns the channel that is closed when the link is healed, or nil if the link is not cut.
 func (p *Proxy) stopped() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +188,7 @@ func (p *Proxy) stopped() <-chan struct{} {
 	return p.cut
 }
 
-// Cut delays all traffic from now on until Heal.
+// Cut delays all traffic until Heal.
 func (p *Proxy) Cut(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,7 +218,7 @@ func (p *Proxy) Slow() {
 	p.slow = true
 }
 
-// Reset resets all open connections and all connections that are opened later.
+// Reset resets all open connections and all later connections.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -229,8 +226,8 @@ func (p *Proxy) Reset() {
 	reset(slices.Collect(maps.Keys(p.open))...)
 }
 
-// Forget drops all traffic of the currently open connections, like a firewall that lost its state. New connections
-// work. Heal does not repair the old connections.
+// Forget drops all traffic of the open connections, as a firewall that lost its state. Heal does not repair them. New
+// connections work.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,15 +247,14 @@ func (p *Proxy) Heal(context.Context) error {
 	return nil
 }
 
-// Dropped returns the number of chunks and new connections that were dropped, or delayed by Cut.
+// Dropped returns the number of dropped chunks and connections, including those that Cut delays.
 func (p *Proxy) Dropped(context.Context) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.dropped, nil
 }
 
-// Close heals the link and stops accepting connections. Open connections last until a program at either end closes
-// them.
+// Close heals the link and stops accepting connections. Open connections continue to work.
 func (p *Proxy) Close() error {
 	return errors.Join(p.Heal(context.Background()), p.listener.Close())
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// account names the ServiceAccount of a program and the chart that defines its permissions.
+// account is the ServiceAccount of a program and the chart with its permissions.
 type account struct{ namespace, name, chart string }
 
 var (
@@ -30,8 +30,8 @@ var (
 
 func (a account) user() string { return "system:serviceaccount:" + a.namespace + ":" + a.name }
 
-// confine writes the kubeconfig of a program's ServiceAccount and applies the RBAC files with its permissions. Without
-// files, it writes an admin kubeconfig.
+// confine writes the kubeconfig of a program's ServiceAccount and applies the RBAC files with its permissions.
+// Without files, it writes an admin kubeconfig.
 func confine(
 	ctx context.Context, c *cluster.Cluster, admin client.Client, kubeconfig string, as account, files []string,
 ) error {
@@ -47,7 +47,7 @@ func confine(
 		"system:serviceaccounts:"+as.namespace)
 }
 
-// ApplyChartFile applies all objects of a file of plain YAML in a chart, as `kubectl apply` would.
+// ApplyChartFile applies all objects in a file of a chart, as `kubectl apply` does.
 func ApplyChartFile(ctx context.Context, admin client.Client, path ...string) error {
 	objects, err := chartObjects(path...)
 	if err != nil {
@@ -83,9 +83,8 @@ func chartObjects(path ...string) (objects []*unstructured.Unstructured, err err
 	}
 }
 
-// Rights compares the permissions in a chart with the requests of a program. Lacked lists the missing permissions of
-// denied requests. Unused lists the permissions in the chart that no request used. The format is VERB RESOURCE.GROUP
-// NAME; entries of Lacked also contain the namespace.
+// Rights compares the permissions in a chart with the requests of a program. Lacked lists the missing permissions,
+// and Unused the unused ones, as VERB RESOURCE.GROUP NAME.
 type Rights struct{ Lacked, Unused []string }
 
 // PublisherRights compares the publisher's permissions in the control plane with its requests.
@@ -93,8 +92,7 @@ func (f *Fleet) PublisherRights() (Rights, error) {
 	return compare(f.kcp, publisherAccount, f.options.PublisherRights)
 }
 
-// AgentRights compares the agent's permissions in the runtime with its requests, except requests that impersonate
-// another account.
+// AgentRights compares the agent's permissions in the runtime with its requests, except impersonated requests.
 func (r *Runtime) AgentRights() (Rights, error) {
 	return compare(r.cluster, agentAccount, r.fleet.options.AgentRights)
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Runtime is a customer's cluster with its agent.
+// Runtime is a cluster with its agent.
 type Runtime struct {
 	ID string
 	// API is a client of the runtime with all permissions.
@@ -31,21 +31,21 @@ type Runtime struct {
 	// AgentFlags are added to the agent's command line at its next start.
 	AgentFlags []string
 
-	// location is the registry prefix of the agent, or empty for the fleet's prefix.
+	// location is the registry prefix of the agent. Empty means the fleet's prefix.
 	location string
 	fleet    *Fleet
 	cluster  Cluster // nil if the runtime uses the control plane's cluster
 	agent    Program
 }
 
-// AddRuntime starts a cluster, enrolls it, creates its Kyma in the control plane unless the Kyma exists, and starts its
-// agent.
+// AddRuntime starts a cluster, enrolls it, creates its Kyma in the control plane unless the Kyma exists, and starts
+// its agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
 	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
 }
 
-// AddCarried adds an air-gapped runtime whose agent uses a separate registry location. Tests must copy bundles to that
-// location, and reports back to the fleet's registry.
+// AddCarried adds an air-gapped runtime whose agent uses a separate registry location. Tests must copy bundles and
+// reports between the locations.
 func (f *Fleet) AddCarried(
 	ctx context.Context, id, channel, location string, agentFlags []string, modules ...string,
 ) (*Runtime, error) {
@@ -133,7 +133,7 @@ func (r *Runtime) enroll(ctx context.Context) error {
 	return r.Enroll(ctx)
 }
 
-// Enroll applies the output of `kcp-publisher enroll`. A second call allows the agent to introduce another key.
+// Enroll applies the output of `kcp-publisher enroll`. Another call allows another key of the agent.
 func (r *Runtime) Enroll(ctx context.Context) error {
 	var flags []string
 	if r.location == "" {
@@ -145,7 +145,7 @@ func (r *Runtime) Enroll(ctx context.Context) error {
 	return r.EnrollAt(ctx, cmp.Or(r.location, r.fleet.Location()), flags...)
 }
 
-// EnrollAt applies the output of `kcp-publisher enroll` for a location, with more flags.
+// EnrollAt is like Enroll for another location, with more flags.
 func (r *Runtime) EnrollAt(ctx context.Context, location string, flags ...string) error {
 	var problems bytes.Buffer
 	args := append([]string{"enroll", r.ID, "--keys", r.fleet.Keys(), "--location", location}, flags...)
@@ -197,7 +197,7 @@ func (r *Runtime) Started(ctx context.Context) (time.Time, error) {
 	return cmp.Or(r.cluster, r.fleet.kcp).Started(ctx)
 }
 
-// Agent is the running agent.
+// Agent returns the running agent.
 func (r *Runtime) Agent() Program { return r.agent }
 
 // CrashAgent kills the agent and starts it again.
@@ -208,7 +208,7 @@ func (r *Runtime) CrashAgent() error {
 	return r.StartAgent()
 }
 
-// Kyma returns the Kyma in the runtime's cluster. See Record for the control plane's Kyma of the runtime.
+// Kyma returns the Kyma in the runtime's cluster. See Record for the control plane's Kyma.
 func (r *Runtime) Kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -222,7 +222,7 @@ func (r *Runtime) Record(ctx context.Context) (*v1beta2.Kyma, error) {
 	return kyma, err
 }
 
-// EditKyma changes the Kyma in the runtime's cluster, as the runtime's admin would.
+// EditKyma changes the Kyma in the runtime's cluster, as the runtime's admin does.
 func (r *Runtime) EditKyma(ctx context.Context, edit func(*v1beta2.KymaSpec)) error {
 	kyma, err := r.Kyma(ctx)
 	if err != nil {
@@ -233,7 +233,7 @@ func (r *Runtime) EditKyma(ctx context.Context, edit func(*v1beta2.KymaSpec)) er
 	return r.API.Patch(ctx, kyma, client.MergeFrom(before))
 }
 
-// WantAgent annotates the runtime's Kyma in the control plane with the agent image that the bundle must contain.
+// WantAgent sets the agent's image in the runtime's next bundle.
 func (r *Runtime) WantAgent(ctx context.Context, image string) error {
 	record, err := r.Record(ctx)
 	if err != nil {
@@ -253,7 +253,7 @@ func (r *Runtime) Desired(ctx context.Context) (bundle.Fetched, error) {
 	return store.Fetch(ctx, repository, bundle.TagDesired)
 }
 
-// Put pushes a manifest to the tag of the runtime's bundle, like an attacker with write access to the registry.
+// Put pushes a manifest as the runtime's bundle, as an attacker with write access to the registry could.
 func (r *Runtime) Put(ctx context.Context, manifest bundle.Blob) error {
 	repository, err := r.fleet.Place.Repository(ctx, bundle.DesiredRepository(r.ID))
 	if err != nil {

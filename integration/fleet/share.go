@@ -13,23 +13,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelShare is the label of a Kyma with the name of its share. The ModuleReleaseMetas of a share select Kymas by this
-// label.
+// labelShare is the label of a Kyma with the name of its share.
 const labelShare = "fleet.test/share"
 
-// Share returns a share of the fleet. Several users can work on one fleet at the same time, each with a share. A share
-// has its own runtimes and modules, and the Kymas of other shares do not see these modules. All shares use the fleet's
-// control plane, publisher, registry and keys, so a user of a share must not stop, replace or intercept them.
+// Share returns a share of the fleet with its own runtimes and modules, so that several tests can use one fleet. All
+// shares use the fleet's control plane, publisher, registry and keys, so tests must not stop, replace or intercept
+// these.
 //
-// Runtimes, modules, rollouts and other objects in the control plane must have the names that Own returns.
-// Close of a share removes its runtimes and Kymas; the fleet continues to run.
+// Names of objects in the control plane must come from Own. Close of a share removes its runtimes and Kymas.
 func (f *Fleet) Share(name string) *Fleet {
 	share := *f
 	share.share, share.runtimes, share.simulated = name, nil, nil
 	return &share
 }
 
-// Own appends the name of the share to the name of a control plane object. Outside a share, it returns name unchanged.
+// Own appends the name of the share to a name. Outside a share, it returns name unchanged.
 func (f *Fleet) Own(name string) string {
 	if f.share == "" {
 		return name
@@ -37,10 +35,10 @@ func (f *Fleet) Own(name string) string {
 	return name + "-" + f.share
 }
 
-// Own returns the name that an object in the control plane has in the runtime's share.
+// Own returns the name of an object in the runtime's share.
 func (r *Runtime) Own(name string) string { return r.fleet.Own(name) }
 
-// Own returns the name that an object in the control plane has in the runtime's share.
+// Own returns the name of an object in the runtime's share.
 func (s *Simulated) Own(name string) string { return s.fleet.Own(name) }
 
 // label adds the label of this share to a Kyma.
@@ -50,7 +48,7 @@ func (f *Fleet) label(kyma *v1beta2.Kyma) {
 	}
 }
 
-// audience returns the label selector of the Kymas that see the modules of this share, or nil for all Kymas.
+// audience returns the selector of the Kymas that see the modules of this share, or nil for all Kymas.
 func (f *Fleet) audience() *metav1.LabelSelector {
 	if f.share == "" {
 		return nil
@@ -70,8 +68,8 @@ func (f *Fleet) closeUsers() error {
 	return errors.Join(problems...)
 }
 
-// forgetKymas deletes the Kymas of a share whose clusters are already stopped. It marks the runtimes as gone, so that
-// the publisher does not wait for their agents.
+// forgetKymas deletes the Kymas of a share whose clusters are stopped. It marks the runtimes as gone, so that the
+// publisher does not wait for their agents.
 func (f *Fleet) forgetKymas() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

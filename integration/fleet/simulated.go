@@ -23,9 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Simulated is a runtime without a cluster. It pulls its bundles from the registry, verifies them like an agent, treats
-// modules as installed immediately, and pushes reports signed with its own key. One scenario can have many simulated
-// runtimes.
+// Simulated is a runtime without a cluster. It pulls and verifies bundles, treats modules as installed, and sends
+// signed reports.
 type Simulated struct {
 	ID string
 
@@ -43,14 +42,14 @@ type Simulated struct {
 	bundles  int
 	has      map[string]bundle.Manifest
 	waits    map[string]bool
-	own      *v1beta2.KymaSpec // spec of the runtime's own Kyma, nil until an edit
+	own      *v1beta2.KymaSpec // spec of the runtime's own Kyma; nil until an edit
 	edits    int64
 	history  []string
 	sequence int64
 	sent     string
 	sentAt   time.Time
 	trouble  error
-	features []bundle.Feature // bundle features that the runtime reports, nil for all features of this version
+	features []bundle.Feature // reported bundle features; nil for all features of this version
 	outcomes map[string]v1beta2.CheckOutcome
 }
 
@@ -102,8 +101,7 @@ func (s *Simulated) enroll(ctx context.Context) error {
 	return err
 }
 
-// Enrolled reports whether the runtime has applied a bundle that contains the runtime's public key. Until then, the
-// publisher identifies the runtime only by its enrollment token.
+// Enrolled reports whether the runtime has applied a bundle that contains its public key.
 func (s *Simulated) Enrolled() (enrolled bool) {
 	s.set(func() { enrolled = s.current != nil && s.current.Statement.Predicate.Audience.KeyThumbprint != "" })
 	return enrolled
@@ -118,16 +116,16 @@ func (s *Simulated) ComeBack() { s.set(func() { s.away = false }) }
 // BreakWith makes the runtime report state Error for every module with this version.
 func (s *Simulated) BreakWith(version string) { s.set(func() { s.breaks[version] = true }) }
 
-// Measure makes the agent report this outcome for every check. Without Measure, every check is Passed.
+// Measure makes the runtime report this outcome for every check. The default is Passed.
 func (s *Simulated) Measure(outcome v1beta2.CheckOutcome) {
 	s.set(func() { s.outcomes[outcome.Name] = outcome })
 }
 
-// Understand makes the agent report that it supports only these bundle features.
+// Understand makes the runtime report only these bundle features.
 func (s *Simulated) Understand(features ...bundle.Feature) { s.set(func() { s.features = features }) }
 
-// Edit changes the Kyma in the runtime, as the runtime's admin would. It fails until the runtime has applied its first
-// bundle, which creates the Kyma.
+// Edit changes the Kyma in the runtime, as the runtime's admin does. It fails until the runtime has applied its first
+// bundle.
 func (s *Simulated) Edit(edit func(*v1beta2.KymaSpec)) error {
 	err := fmt.Errorf("%s has no Kyma yet", s.ID)
 	s.set(func() {
@@ -143,7 +141,7 @@ func (s *Simulated) Edit(edit func(*v1beta2.KymaSpec)) error {
 	return err
 }
 
-// All returns the versions of the installed modules by module name.
+// All returns the installed modules with their versions.
 func (s *Simulated) All() map[string]string {
 	all := map[string]string{}
 	s.set(func() {
@@ -167,14 +165,14 @@ func (s *Simulated) Has(module string) string {
 	return s.has[module].Version
 }
 
-// History returns all modules and versions that the runtime has had, in order, for example "scaler 1.7.0".
+// History returns all modules and versions that the runtime has had, in order, such as "scaler 1.7.0".
 func (s *Simulated) History() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.history)
 }
 
-// Bundle returns the sequence and digest of the current bundle, and the number of bundles that the runtime has applied.
+// Bundle returns the sequence and digest of the current bundle, and the number of applied bundles.
 func (s *Simulated) Bundle() (sequence int64, d digest.Digest, followed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +182,7 @@ func (s *Simulated) Bundle() (sequence int64, d digest.Digest, followed int) {
 	return s.current.Statement.Predicate.Sequence, s.current.Digest, s.bundles
 }
 
-// Settings returns the settings of the bundle that the runtime has applied.
+// Settings returns the settings of the applied bundle.
 func (s *Simulated) Settings() (settings bundle.Settings) {
 	s.set(func() {
 		if s.current != nil {
@@ -194,7 +192,7 @@ func (s *Simulated) Settings() (settings bundle.Settings) {
 	return settings
 }
 
-// Trouble returns the error of the runtime's last poll, or nil.
+// Trouble returns the error of the runtime's last poll.
 func (s *Simulated) Trouble() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +224,7 @@ func (s *Simulated) live(ctx context.Context) {
 	}
 }
 
-// pull applies the newest bundle if verification accepts it.
+// pull verifies and applies the newest bundle.
 func (s *Simulated) pull(ctx context.Context) error {
 	repository, err := s.fleet.Place.Reading(ctx, bundle.DesiredRepository(s.ID))
 	if err != nil {
@@ -295,7 +293,7 @@ func (s *Simulated) install() {
 	}
 }
 
-// report pushes a report if the runtime's state changed or the report interval has passed.
+// report sends a report if the runtime's state changed or the report interval has passed.
 func (s *Simulated) report(ctx context.Context) error {
 	next, err := s.facts()
 	if err != nil {
@@ -341,7 +339,7 @@ func (s *Simulated) facts() (bundle.Report, error) {
 	p := s.current.Statement.Predicate
 	r.Observed = &bundle.Observed{Epoch: p.Epoch, Sequence: p.Sequence, Digest: s.current.Digest}
 	if p.Deleting {
-		return r, nil // the runtime no longer has a Kyma
+		return r, nil // the runtime does not have a Kyma anymore
 	}
 	r.Kyma = &bundle.ReportedKyma{Spec: s.current.State.Kyma.Spec, Generation: 1 + s.edits, State: v1beta2.StateReady}
 	if s.own != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// Users of the token service. The service also issues tokens to each runtime.
+// Users of the token service, in addition to the runtimes.
 const (
 	userPublisher = "_publisher"
 	userModules   = "_modules"
 )
 
-// startRegistryWithTokens starts the registry and the token service as described in docs/guides/registry.md.
+// startRegistryWithTokens starts the registry and the token service as docs/guides/registry.md describes.
 func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 	if err := f.run(ctx, "registry", "init", "--keys", f.Keys()); err != nil {
 		return Endpoint{}, err
@@ -29,7 +29,7 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 		registry.Options{TLS: true, KeySet: filepath.Join(f.Keys(), "registry.jwks.json")}); err != nil {
 		return Endpoint{}, err
 	}
-	f.endpoint.Host = f.Registry.Host() // f.Location(), a flag of the token service, needs the host
+	f.endpoint.Host = f.Registry.Host() // f.Location() needs the host
 	if err := os.WriteFile(filepath.Join(f.Dir, "ca.pem"), f.Registry.CA(), 0o600); err != nil {
 		return Endpoint{}, err
 	}
@@ -72,7 +72,7 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 	}, err
 }
 
-// listening returns the address that the token service logs when it starts, or "" if the log does not contain it yet.
+// listening returns the address in the token service's log, or "" if the log does not contain it yet.
 func listening(log string) string {
 	for line := range strings.Lines(log) {
 		var started struct {
@@ -85,7 +85,7 @@ func listening(log string) string {
 	return ""
 }
 
-// credentials writes a docker config.json with the token service password of a user to path.
+// credentials writes a docker config.json with a user's password for the token service to path.
 func (f *Fleet) credentials(ctx context.Context, user, path string) error {
 	output, err := exec.CommandContext(ctx, f.binaries.Publisher, "registry", "credentials", user, "--keys", f.Keys(),
 		"--location", f.Location()).Output()
@@ -103,11 +103,10 @@ func (f *Fleet) registriesOf(user string) (*store.Registries, error) {
 	return store.NewRegistries(store.Access{NoRetry: true, DockerConfig: config, CA: f.Registry.CA()})
 }
 
-// Generations returns the path of the file with the lowest password generation of each user that the token service
-// accepts.
+// Generations returns the path of the file with the minimum password generation of each user.
 func (f *Fleet) Generations() string { return filepath.Join(f.Dir, "generations.yaml") }
 
-// CheckRegistry runs `kcp-publisher registry check` with the credentials of two runtimes, and returns the output and
+// CheckRegistry runs `kcp-publisher registry check` with the credentials of two runtimes. It returns the output and
 // the exit code.
 func (f *Fleet) CheckRegistry(ctx context.Context, own, other string) (string, int) {
 	return Run(ctx, f.binaries.Publisher, "registry", "check", "--to", f.Location(), "--keys", f.Keys(), "--runtime",
