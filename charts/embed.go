@@ -3,23 +3,22 @@ package charts
 
 import "embed"
 
-// AgentCRDs contains the CRDs that the agent installs and restores in its runtime: one YAML file for each CRD, in
-// skr-agent/crds.
+// AgentCRDs contains the CRDs that the agent installs and restores in its runtime, one YAML file for each CRD.
 //
 //go:embed skr-agent/crds/*.yaml
 var AgentCRDs embed.FS
 
-// PublisherCRDs contains the CRDs of the control plane: one YAML file for each CRD, in kcp-publisher/files/crds.
+// PublisherCRDs contains the CRDs of the control plane, one YAML file for each CRD.
 //
 //go:embed kcp-publisher/files/crds/*.yaml
 var PublisherCRDs embed.FS
 
-// PublisherRBAC contains the publisher's roles and bindings: one YAML file for each feature, in kcp-publisher/rbac.
+// PublisherRBAC contains the publisher's roles and bindings, one YAML file for each feature.
 //
 //go:embed kcp-publisher/rbac/*.yaml
 var PublisherRBAC embed.FS
 
-// AgentRBAC contains the agent's roles and bindings: one YAML file for each feature, in skr-agent/rbac.
+// AgentRBAC contains the agent's roles and bindings, one YAML file for each feature.
 //
 //go:embed skr-agent/rbac/*.yaml
 var AgentRBAC embed.FS

@@ -1,8 +1,8 @@
 // Package assets provides kube-apiserver, etcd and kwok for test clusters, and Flux's controllers for a benchmark.
 //
-// Each program of a test cluster comes from the first source that has it: $KUBEBUILDER_ASSETS, a cache outside the
-// checkout, envtest's release archive if the network allows a download, or a build from its Go module. The first build
-// takes a few minutes. The cache never contains an incomplete program, even after a crash or with concurrent processes.
+// A program comes from the first source that has it: $KUBEBUILDER_ASSETS, a cache outside the checkout, envtest's
+// release archive, or a build from its Go module. The first build takes a few minutes. The cache never contains an
+// incomplete program.
 package assets
 
 import (
@@ -21,11 +21,10 @@ import (
 // KubernetesVersion is the version of kube-apiserver that hack/offline/controlplane/go.mod pins.
 const KubernetesVersion = "v1.36.3"
 
-// controlPlane is the folder below hack/ whose go.mod pins kube-apiserver and etcd. Ensure builds both programs from
-// this module if it cannot download envtest's release archive.
+// controlPlane is the folder in hack/ whose go.mod pins kube-apiserver and etcd.
 const controlPlane = "offline/controlplane"
 
-// EnvDir is envtest's environment variable for the path of a folder that contains kube-apiserver and etcd.
+// EnvDir is envtest's environment variable for the folder with kube-apiserver and etcd.
 const EnvDir = "KUBEBUILDER_ASSETS"
 
 // Assets contains the paths of the programs of a test cluster.
@@ -33,15 +32,14 @@ type Assets struct {
 	KubeAPIServer string
 	Etcd          string
 	Kwok          string
-	// Kubectl is the path of kubectl for users of a demo's clusters. It is empty if kubectl is not installed, because
-	// tests do not need kubectl.
+	// Kubectl is the path of kubectl for users of the demo. Empty if kubectl is not installed.
 	Kubectl string
 }
 
 // program is a program that can be built from a Go module.
 type program struct {
 	name string
-	// module is the folder below hack/ whose go.mod pins the program. pkg is the import path of its main package.
+	// module is the folder in hack/ whose go.mod pins the program. pkg is the import path of its main package.
 	module, pkg   string
 	ldflags, tags string
 }
@@ -55,8 +53,8 @@ var programs = []program{
 	{name: "kwok", module: "tools", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 }
 
-// Ensure returns the paths of the programs of a test cluster. It first downloads or builds missing programs. On a
-// terminal, it shows a spinner. To any other output, it writes log lines.
+// Ensure returns the paths of the programs of a test cluster. It downloads or builds missing programs. On a terminal,
+// it shows a spinner. Otherwise, it writes log lines.
 func Ensure(ctx context.Context, progress io.Writer) (Assets, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -134,7 +132,7 @@ func find(name string, dirs ...string) string {
 	return ""
 }
 
-// lock prevents two processes, such as the tests of two packages, from building the same program twice.
+// lock prevents concurrent builds of the same program.
 func lock(ctx context.Context, path string, progress io.Writer) (func(), error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -161,7 +159,7 @@ func lock(ctx context.Context, path string, progress io.Writer) (func(), error) 
 	}
 }
 
-// sweep removes the files of killed builds. The caller holds the lock, so no build is running.
+// sweep removes the files of killed builds. The caller must hold the lock.
 func sweep(cache string) error {
 	left, err := filepath.Glob(filepath.Join(cache, temporaryPrefix+"*"))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // within one file system.
 const temporaryPrefix = ".build-"
 
-// build compiles one program in a temporary folder and then renames the result, so an incomplete program never appears
-// in the cache.
+// build compiles one program in a temporary folder and renames the result, so the cache never contains an incomplete
+// program.
 func build(ctx context.Context, p program, cache string, progress io.Writer) error {
 	source, err := hackDir()
 	if err != nil {
@@ -36,7 +36,7 @@ func build(ctx context.Context, p program, cache string, progress io.Writer) err
 	return os.Rename(target, filepath.Join(cache, p.name))
 }
 
-// hackDir returns the checkout's hack folder. The process can run in any folder of the checkout.
+// hackDir returns the checkout's hack folder.
 func hackDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -15,9 +15,8 @@ import (
 
 const releaseIndex = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 
-// download runs setup-envtest, which downloads the release archive and checks it against the SHA-512 in the index. It
-// then links the programs of the archive into the cache. Archives do not exist for every patch version, so it takes the
-// newest patch of the minor version. index is the URL of the list of archives.
+// download downloads a release archive with setup-envtest and links its programs into the cache. It uses the newest
+// patch of the minor version, because some patch versions have no archive. index is the URL of the list of archives.
 func download(ctx context.Context, index, cache string, progress io.Writer) error {
 	if err := reachable(ctx, index); err != nil {
 		return err
@@ -54,7 +53,7 @@ func download(ctx context.Context, index, cache string, progress io.Writer) erro
 	return nil
 }
 
-// reachable checks the network with a short timeout, before a long download starts.
+// reachable checks the network with a short timeout before a long download.
 func reachable(ctx context.Context, index string) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()

@@ -14,26 +14,25 @@ import (
 	"strings"
 )
 
-// fluxModules is the folder below hack/ whose go.mod pins Flux's controllers. A benchmark compares them with the agent.
-// No program of the project imports their packages.
+// fluxModules is the folder in hack/ whose go.mod pins Flux's controllers.
 const fluxModules = "flux"
 
-// Flux contains the controllers of Flux that correspond to the agent, and their CRDs.
+// Flux contains Flux's controllers for the comparison with the agent, and their CRDs.
 type Flux struct {
 	SourceController, KustomizeController string
-	// CRDs contains the paths of the folders with the controllers' CRDs.
+	// CRDs contains the folders with the controllers' CRDs.
 	CRDs []string
-	// Versions lists the controllers with their versions, for the benchmark's report.
+	// Versions lists the controllers with their versions.
 	Versions string
 }
 
-// fluxModule is the Go module of a Flux controller, as printed by `go mod download -json`.
+// fluxModule is the Go module of a Flux controller, in the format of `go mod download -json`.
 type fluxModule struct {
 	Path, Version, Dir string
 	Error              string
 }
 
-// EnsureFlux returns Flux's controllers. It first builds controllers that are missing in the cache.
+// EnsureFlux returns Flux's controllers. It builds missing ones.
 func EnsureFlux(ctx context.Context, progress io.Writer) (Flux, error) {
 	source, err := hackDir()
 	if err != nil {
@@ -59,8 +58,7 @@ func EnsureFlux(ctx context.Context, progress io.Writer) (Flux, error) {
 	return found, nil
 }
 
-// downloadFlux returns the modules in the pinned versions of go.mod. It downloads modules that are missing in the
-// module cache.
+// downloadFlux downloads the modules in the pinned versions of go.mod.
 func downloadFlux(ctx context.Context, dir string, paths ...string) ([]fluxModule, error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"mod", "download", "-json"}, paths...)...)
 	cmd.Dir = dir
@@ -96,7 +94,7 @@ func ensureController(ctx context.Context, m fluxModule, name string, progress i
 	return ensureOne(ctx, program{name: name, module: fluxModules, pkg: m.Path}, "flux-"+name+"-"+m.Version, progress)
 }
 
-// ensureOne returns a program from its own cache folder. It first builds the program if it is missing.
+// ensureOne returns a program from its own cache folder. It builds a missing program.
 func ensureOne(ctx context.Context, p program, folder string, progress io.Writer) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {

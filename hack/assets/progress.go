@@ -12,13 +12,11 @@ import (
 	"golang.org/x/term"
 )
 
-// reportEvery is the interval between two log lines about a running command.
 const reportEvery = 15 * time.Second
 
-// runWithProgress runs a command, shows its title and duration, and returns its output. Without progress, a wait of
-// minutes looks like a hang.
+// runWithProgress runs a command, shows its title and duration, and returns its output.
 func runWithProgress(cmd *exec.Cmd, title string, progress io.Writer) (string, error) {
-	// Buffer the command's output. It would disturb the spinner, and is only needed if the command fails.
+	// The output would disturb the spinner, and is needed only if the command fails.
 	var output, problem bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &problem
 	started := time.Now()

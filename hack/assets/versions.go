@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// Limits are the oldest and newest supported Kubernetes versions. For each of them, a folder under hack/offline has a
-// go.mod that pins this version of kube-apiserver.
+// Limits are the oldest and newest supported Kubernetes versions. For each, a folder in hack/offline pins
+// kube-apiserver.
 var Limits = map[string]string{"oldest": "v1.30.14", "newest": "v1.37.2"}
 
-// EnsureLimit returns the path of a folder with kube-apiserver in the oldest or newest supported version, and with the
-// etcd and kwok of Ensure. It builds kube-apiserver on the first call.
+// EnsureLimit returns a folder with kube-apiserver in the oldest or newest supported version, and with the etcd and
+// kwok of Ensure. It builds missing programs.
 func EnsureLimit(ctx context.Context, limit string, progress io.Writer) (string, error) {
 	version, ok := Limits[limit]
 	if !ok {
@@ -56,8 +56,8 @@ func EnsureLimit(ctx context.Context, limit string, progress io.Writer) (string,
 	return dir, build(ctx, server, dir, progress)
 }
 
-// versionFlags returns linker flags that set the version which kube-apiserver reports. Without these flags, it reports
-// v0.0.0, and clients that compare versions reject it.
+// versionFlags returns linker flags that set kube-apiserver's version. Clients that compare versions would reject the
+// default, v0.0.0.
 func versionFlags(version string) string {
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	flags := ""

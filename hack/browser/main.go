@@ -1,9 +1,8 @@
 // Command browser prints the requirements of the web page's tests as assignments for a shell: CHROMIUM, the path of a
-// Chromium, and AXE, the path of the script that checks accessibility. Chromium comes from $CHROMIUM, from the PATH, or
-// from the Debian archive if the machine runs Debian and the user is root. The script comes from the npm registry with
-// a pinned checksum, and stays in the cache of the user.
+// Chromium, and AXE, the path of the script that checks accessibility. Chromium comes from $CHROMIUM, $PATH or the
+// Debian archive. The script comes from the npm registry with a pinned checksum.
 //
-// A missing part is reported and omitted, and the tests that need this part are skipped.
+// Tests that need a missing part are skipped.
 package main
 
 import (
@@ -26,7 +25,7 @@ import (
 const (
 	axeVersion = "4.14.1"
 	axeAddress = "https://registry.npmjs.org/axe-core/-/axe-core-" + axeVersion + ".tgz"
-	// axeSum is the SHA-512 of the npm archive in base64, as in the registry's metadata.
+	// axeSum is the SHA-512 of the npm archive in base64.
 	axeSum   = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
 	axeFile  = "package/axe.min.js"
 	maxBytes = 32 << 20
@@ -48,7 +47,7 @@ func main() {
 	}
 }
 
-// chromium returns the path of a Chromium binary. It installs the package chromium if no binary is found.
+// chromium returns the path of a Chromium binary. It installs the package chromium if no binary exists.
 func chromium(ctx context.Context) (string, error) {
 	find := func() string {
 		for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
@@ -78,7 +77,7 @@ func chromium(ctx context.Context) (string, error) {
 	return "", errors.New("the package chromium does not contain a program chromium")
 }
 
-// axe returns the path of the script that checks accessibility. It downloads the script on the first call.
+// axe returns the path of the script that checks accessibility. The first call downloads the script.
 func axe(ctx context.Context) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -34,22 +34,22 @@ type Options struct {
 type Image struct {
 	Reference, Architecture string
 	Digest                  digest.Digest
-	// Archive is a tar that contains an OCI image layout and Docker's manifest.json.
+	// Archive is a tar with an OCI image layout and Docker's manifest.json.
 	Archive []byte
 }
 
 const (
-	// user and group are the IDs of distroless' nonroot user. They are numbers, because Kubernetes cannot check whether
-	// a user name is root.
+	// user and group are the IDs of distroless' nonroot user. Kubernetes requires numbers to check for a non-root
+	// user.
 	user       = "65532:65532"
 	rootsFile  = "etc/ssl/certs/ca-certificates.crt"
 	passwdFile = "etc/passwd"
 )
 
-// architectures maps the machine in a program's header to Go's name of the architecture.
+// architectures maps the machine in an ELF header to Go's architecture.
 var architectures = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
-// Build builds an image. It rejects a program that cannot run in the image.
+// Build builds an image. It returns an error for a program that cannot run in the image.
 func Build(o Options) (Image, error) {
 	architecture, err := examine(o.Program)
 	if err != nil {
@@ -102,7 +102,7 @@ func Build(o Options) (Image, error) {
 	return image, err
 }
 
-// examine returns the architecture of a program, or an error if it is not a static Linux program.
+// examine returns the architecture of a static Linux program. It returns an error for other programs.
 func examine(program []byte) (string, error) {
 	parsed, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -120,8 +120,8 @@ func examine(program []byte) (string, error) {
 	return architecture, nil
 }
 
-// publicRoots returns the Go project's copy of Mozilla's certificate authorities. It omits authorities that are trusted
-// only for certificates up to a date, because a PEM file cannot express this restriction.
+// publicRoots returns Mozilla's certificate authorities from the Go project, except those that are trusted only up to
+// a date.
 func publicRoots() []byte {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {
@@ -152,7 +152,6 @@ func compressed(data []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// store contains the blobs of an image layout by digest.
 type store struct{ blobs []plaintar.File }
 
 func blobPath(d digest.Digest) string { return "blobs/" + string(d.Algorithm()) + "/" + d.Encoded() }
@@ -171,9 +170,10 @@ func (s *store) addJSON(mediaType string, v any) (ocispec.Descriptor, error) {
 	return s.add(mediaType, data), nil
 }
 
-// layout returns a tar archive with the image as an OCI image layout and in Docker's format. Source: OCI Image Layout
-// Specification 1.1; Docker Image Specification 1.3, "Combined Image JSON + Filesystem Changeset Format"; containerd's
-// annotation for a complete image name.
+// layout returns a tar archive with the image as an OCI image layout and in Docker's format.
+//
+// Source: OCI Image Layout Specification 1.1; Docker Image Specification 1.3, "Combined Image JSON + Filesystem
+// Changeset Format"; containerd's annotation for a complete image name.
 func (s *store) layout(o Options, manifest ocispec.Manifest, top ocispec.Descriptor) ([]byte, error) {
 	top.Annotations = map[string]string{"io.containerd.image.name": o.Reference, ocispec.AnnotationRefName: o.Version}
 	docker := struct {

@@ -24,7 +24,7 @@ import (
 
 var created = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 
-// program is this command as a static program, built once.
+// program is this command as a static program.
 var program = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "kyma-pull-images-")
 	if err != nil {
@@ -50,7 +50,7 @@ func changed(t *testing.T, at int, to byte) []byte {
 	return other
 }
 
-// Offsets of the machine and of the first segment's type in an ELF header, and their values. Source: System V ABI.
+// Offsets and values in an ELF header: the machine, and the first segment's type. Source: System V ABI.
 const (
 	atMachine, machineAMD64, machineARM64, machineRISCV = 18, 0x3e, 0xb7, 0xf3
 	atSegment, segmentInterpreter                       = 64, 3
@@ -115,7 +115,7 @@ func TestImageRunsProgramAsNonRoot(t *testing.T) {
 	require.True(t, x509.NewCertPool().AppendCertsFromPEM(files["etc/ssl/certs/ca-certificates.crt"]))
 }
 
-// Docker reads manifest.json, which names the same config and layers.
+// Docker reads manifest.json, which lists the same config and layers.
 func TestDockerManifestMatchesOCILayout(t *testing.T) {
 	image, err := Build(options(changed(t, atMachine, machineAMD64)))
 	require.NoError(t, err)

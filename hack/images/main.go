@@ -1,5 +1,5 @@
-// Command images builds OCI images of static programs without Docker. An image contains only the program and the
-// certificates of public authorities, and runs as a non-root user. The same inputs give the same bytes.
+// Command images builds OCI images of static programs without Docker. An image contains only the program and public
+// certificate authorities, and runs as a non-root user. The images are reproducible.
 package main
 
 import (
@@ -67,7 +67,7 @@ func run(args []string) error {
 	return nil
 }
 
-// linkNewest replaces the symbolic link, whose name contains no version, with a link to the file that was just built.
+// linkNewest updates the symbolic link without a version to the newest file.
 func linkNewest(link, file string) error {
 	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

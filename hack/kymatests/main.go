@@ -1,9 +1,9 @@
-// Command kymatests compares the end-to-end tests and command-line flags of a checked-out lifecycle-manager with the
-// rows of docs/kyma-compatibility.md, and lists those without a row.
+// Command kymatests compares the end-to-end tests and flags of a checked-out lifecycle-manager with
+// docs/kyma-compatibility.md, and lists those without a row.
 //
 //	kymatests [-record] FOLDER
 //
-// With -record, it writes the names of the tests to hack/kymatests/upstream.txt, which the package's table test reads.
+// With -record, it writes the names of the tests to hack/kymatests/upstream.txt, which a test of this package reads.
 package main
 
 import (
@@ -70,7 +70,7 @@ func compare(checkout string, record bool) ([]string, error) {
 	return missing, nil
 }
 
-// testsOf returns the names of the end-to-end tests, which are their file names without the ending.
+// testsOf returns the names of the end-to-end tests: their file names without the ending.
 func testsOf(checkout string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(checkout, "tests", "e2e", "*_test.go"))
 	if err != nil || len(files) == 0 {
@@ -88,7 +88,7 @@ func testsOf(checkout string) ([]string, error) {
 
 var flagName = regexp.MustCompile(`(?s)flag\.\w+Var\(\s*&[\w.]+,\s*"([a-z0-9-]+)"`)
 
-// flagsOf returns the names of the flags that Go source defines, sorted.
+// flagsOf returns the sorted names of the flags in Go source.
 func flagsOf(source string) []string {
 	var names []string
 	for _, found := range flagName.FindAllStringSubmatch(source, -1) {

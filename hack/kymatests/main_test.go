@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// TestCompatibilityPageListsEveryUpstreamTest compares the recorded tests of lifecycle-manager with the page's table.
 func TestCompatibilityPageListsEveryUpstreamTest(t *testing.T) {
 	names, err := os.ReadFile("upstream.txt")
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package lender borrows clusters for the tests of a run. One process, integration/cluster/lend, starts kube-apiserver
-// and etcd for all test binaries and lends a cluster to one of them at a time. Each loan begins with a cluster in its
-// initial state.
+// Package lender borrows clusters for tests. One process, integration/cluster/lend, starts kube-apiserver and etcd
+// for all test binaries and lends clusters in their initial state.
 //
-// A loan is a connection to the lender's Unix socket, whose path is in the environment. The loan ends with the
-// connection, so a test binary that crashes does not keep its cluster.
+// A loan is a connection to the lender's Unix socket. It ends with the connection, so a crashed test binary does not
+// keep its cluster.
 package lender
 
 import (
@@ -33,10 +32,10 @@ type Want struct {
 	Workloads bool
 }
 
-// Place contains the folder of a running cluster on this machine and the address of its etcd.
+// Place describes a running cluster on this machine: its folder and the address of its etcd.
 type Place struct {
 	Dir, Kubeconfig, Etcd string
-	// Audited is the size of the audit log when the loan began. Earlier entries belong to other borrowers.
+	// Audited is the size of the audit log at the start of the loan. Earlier entries belong to other borrowers.
 	Audited int64
 }
 
@@ -52,7 +51,7 @@ type Loan struct {
 	connection *rpc.Client
 }
 
-// Socket returns the path of the lender's socket, or an empty string if the run has no lender.
+// Socket returns the path of the lender's socket, or "" without a lender.
 func Socket() string { return os.Getenv(Env) }
 
 // Borrow waits for a cluster of the lender at a socket.
@@ -75,22 +74,21 @@ func Borrow(ctx context.Context, socket string, want Want) (*Loan, error) {
 	return l, nil
 }
 
-// Call calls a method of the lender for the cluster on loan.
+// Call calls a method of the lender for the borrowed cluster.
 func (l *Loan) Call(method string, argument, reply any) error {
 	return l.connection.Call(Service+"."+method, argument, reply)
 }
 
-// Return ends the loan. Every program that uses the cluster must have stopped.
+// Return ends the loan. Programs that use the cluster must have stopped.
 func (l *Loan) Return() error {
 	var none bool
 	return errors.Join(l.Call("Return", true, &none), l.connection.Close())
 }
 
-// Disconnect ends the loan without returning the cluster. The lender then stops the cluster.
+// Disconnect ends the loan without returning the cluster, which the lender then stops.
 func (l *Loan) Disconnect() error { return l.connection.Close() }
 
-// ReportStart increments the lender's count of started API servers, for an API server that this process starts itself.
-// Without a lender, it is a no-op.
+// ReportStart counts an API server that this process starts itself. Without a lender, it does nothing.
 func ReportStart() error {
 	if Socket() == "" {
 		return nil

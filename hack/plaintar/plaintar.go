@@ -1,5 +1,4 @@
-// Package plaintar writes reproducible tar archives without the machine's owners and times. The same files give the
-// same bytes.
+// Package plaintar writes reproducible tar archives without the machine's owners and times.
 package plaintar
 
 import (

@@ -1,9 +1,8 @@
 // Package pristine resets the API server of a test to its state before the test. A reset takes a fifth of a second, and
 // two seconds after a test with webhooks or admission policies. A start takes seconds of CPU time.
 //
-// The package writes directly to etcd, and the API server handles these writes like the writes of another API server.
-// Finalizers and terminating namespaces therefore do not block a reset. A reset does not change state outside etcd,
-// such as audit logs.
+// The package writes directly to etcd. Finalizers and terminating namespaces therefore do not block a reset. State
+// outside etcd, such as audit logs, is not reset.
 package pristine
 
 import (
@@ -32,12 +31,12 @@ const (
 	rootEnd    = "/registry0" // the first key after all keys with prefix root
 	kubeSystem = root + "namespaces/kube-system"
 	crds       = root + "apiextensions.k8s.io/customresourcedefinitions/"
-	// The API server creates APIServices for CRDs, and removes them after it has noticed the deletion of the CRDs.
+	// The API server creates and removes APIServices for CRDs.
 	apiServices = root + "apiregistration.k8s.io/apiservices/"
 )
 
 var (
-	// restless lists the key prefixes of objects that the API server itself updates periodically.
+	// restless lists key prefixes of objects that the API server updates periodically.
 	restless = []string{root + "leases/kube-system/apiserver-", root + "masterleases/", root + "peerserverleases/"}
 	// remembered lists the key prefixes of objects from which the API server builds state in memory. This state remains
 	// for some time after an object is deleted.
@@ -51,26 +50,25 @@ var (
 	}
 )
 
-// patience is the time limit for each wait. It is long enough for a busy machine.
 const patience = 20 * time.Second
 
-// Snapshot is the state of an API server, to which Restore resets it.
+// Snapshot is the initial state of an API server.
 type Snapshot struct {
 	config *rest.Config
 	etcd   *url.URL
 	stored map[string]entry // by key in etcd
-	served []string         // the resources that the API server serves
+	served []string         // the served resources
 }
 
-// entry is a key with its value in etcd. The JSON API of etcd encodes both as base64, like package json.
+// entry is a key with its value in etcd. JSON encodes both as base64.
 type entry struct {
 	Key      []byte `json:"key"`
 	Value    []byte `json:"value"`
 	Revision int64  `json:"mod_revision,string"`
 }
 
-// Take waits until a new API server has created all its initial objects, and returns a snapshot of its state in etcd.
-// config must have admin permissions.
+// Take waits until a new API server has created its initial objects, and returns a snapshot. config must have admin
+// permissions.
 func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, error) {
 	s := &Snapshot{config: config, etcd: etcd}
 	err := eventually(ctx, func(ctx context.Context) (err error) {
@@ -91,8 +89,8 @@ func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, e
 	return s, nil
 }
 
-// Restore resets the API server, except its identity: namespace kube-system gets a new UID. No other client can use the
-// API server during the reset. After an error, callers must stop it.
+// Restore resets the API server. Namespace kube-system gets a new UID. Other clients must not use the API server
+// during the reset. After an error, callers must stop it.
 func (s *Snapshot) Restore(ctx context.Context) error {
 	rules, err := s.restore(ctx)
 	if err != nil {
@@ -111,7 +109,7 @@ func (s *Snapshot) Restore(ctx context.Context) error {
 	if _, err := namespaces.Create(ctx, system, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create namespace %s: %w", system.Name, err)
 	}
-	// The API server's watches lag behind etcd. Wait until it serves the initial resources again.
+	// The API server's watches lag behind etcd.
 	return eventually(ctx, func(ctx context.Context) error {
 		served, err := s.discover()
 		if err != nil {
@@ -179,7 +177,7 @@ func sameDefinition(before, now []byte) bool {
 }
 
 // compare returns an error unless etcd and the snapshot contain the same keys. Values can differ, because the API
-// server changes restored objects, for example their status.
+// server updates restored objects.
 func (s *Snapshot) compare(ctx context.Context) error {
 	now, err := s.read(ctx)
 	if err != nil {
@@ -215,7 +213,7 @@ func eventually(ctx context.Context, holds func(context.Context) error) error {
 	return nil
 }
 
-// discover returns the names of all resources that the API server serves.
+// discover returns the names of all served resources.
 func (s *Snapshot) discover() ([]string, error) {
 	_, lists, err := kubernetes.NewForConfigOrDie(s.config).Discovery().ServerGroupsAndResources()
 	if err != nil {
@@ -231,7 +229,7 @@ func (s *Snapshot) discover() ([]string, error) {
 	return names, nil
 }
 
-// read returns the API server's keys in etcd, except keys with a prefix in restless.
+// read returns the API server's keys in etcd, except those in restless.
 func (s *Snapshot) read(ctx context.Context) (map[string]entry, error) {
 	var answer struct{ Kvs []entry }
 	if err := s.call(ctx, "range", map[string][]byte{"key": []byte(root), "range_end": []byte(rootEnd)},
@@ -255,8 +253,7 @@ func (s *Snapshot) put(ctx context.Context, e entry) error {
 	return s.call(ctx, "put", map[string][]byte{"key": e.Key, "value": e.Value}, nil)
 }
 
-// call sends a request to etcd's JSON API. It decodes the response into the value to which answer points, unless answer
-// is nil.
+// call sends a request to etcd's JSON API and decodes the response into answer, which can be nil.
 func (s *Snapshot) call(ctx context.Context, method string, arguments map[string][]byte, answer any) error {
 	body, err := json.Marshal(arguments)
 	if err != nil {

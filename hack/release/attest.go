@@ -40,7 +40,7 @@ const (
 	releaseBuildType = "https://kyma-pull.dev/release/v1"
 )
 
-// attach pushes an OCI referrer of an image or chart. The same content results in the same referrer.
+// attach pushes an OCI referrer of an image or chart. It is idempotent.
 //
 // Source: OCI image-spec 1.1, manifest.md, "subject"; cosign, specs/BUNDLE_SPEC.md.
 func (r *release) attach(
@@ -75,7 +75,7 @@ func (r *release) attach(
 	return err
 }
 
-// pushOnce pushes a blob or manifest unless the target already contains it.
+// pushOnce pushes a blob or manifest unless it exists at the target.
 func pushOnce(ctx context.Context, to oras.Target, mediaType string, content []byte) (ocispec.Descriptor, error) {
 	d := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(content), Size: int64(len(content))}
 	if err := to.Push(ctx, d, bytes.NewReader(content)); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
@@ -114,7 +114,7 @@ func (r *release) newBundle() (sigstoreBundle, error) {
 	return b, err
 }
 
-// signedFile returns a sigstore bundle that contains the signature of a file, for `cosign verify-blob --bundle`.
+// signedFile returns a sigstore bundle with the signature of a file, for `cosign verify-blob --bundle`.
 func (r *release) signedFile(data []byte) ([]byte, error) {
 	b, err := r.newBundle()
 	if err != nil {
@@ -141,7 +141,7 @@ type statement struct {
 	Predicate     json.RawMessage `json:"predicate"`
 }
 
-// envelope returns a signed DSSE envelope that contains an in-toto statement.
+// envelope returns a signed DSSE envelope with an in-toto statement.
 func (r *release) envelope(
 	subjects []subject, predicateType string, predicate json.RawMessage,
 ) (*dsse.Envelope, error) {
@@ -158,9 +158,8 @@ func (r *release) envelope(
 
 func attestationsFile(version string) string { return "attestations_" + version + ".sigstore.jsonl" }
 
-// writeAttestations signs images and charts as cosign does, and attests each image's bill of materials and provenance.
-// Each line of the written file is a sigstore bundle, which a push attaches to its image or chart. The OCI image layout
-// does not contain signatures, so a build without the key gives the same layout.
+// writeAttestations signs images and charts, and attests each image's bill of materials and provenance. Each line of
+// the file is a sigstore bundle. The OCI image layout does not contain signatures, so it does not depend on the key.
 func (r *release) writeAttestations() error {
 	var lines bytes.Buffer
 	for _, name := range artifacts() {

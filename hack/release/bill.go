@@ -12,8 +12,7 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeBills writes a CycloneDX bill of materials from the module list in each program. The bill is also a referrer of
-// the program's image in the layout.
+// writeBills writes a CycloneDX bill of materials for each program. It is also a referrer of the program's image.
 func (r *release) writeBills(ctx context.Context, scratch string) error {
 	layout, err := layout(scratch)
 	if err != nil {
@@ -45,7 +44,7 @@ func (r *release) billOf(program string) string {
 	return filepath.Join(r.dir, fmt.Sprintf("%s_%s.cdx.json", program, r.version))
 }
 
-// bill returns a bill of materials with the Go modules that a program contains, including the standard library.
+// bill returns a bill of materials with a program's Go modules and the standard library.
 func (r *release) bill(program string, info *buildinfo.BuildInfo) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	own := "pkg:golang/" + info.Main.Path + "@" + r.version + "#" + program

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/plaintar"
 )
 
-// buildCharts packs the charts with the release's version, as files and as Helm's OCI artifacts.
+// buildCharts packs the charts with the release's version, as files and as OCI artifacts.
 //
 // Source: Helm Improvement Proposal 6, "OCI Support".
 func (r *release) buildCharts(ctx context.Context, scratch string) error {
@@ -59,8 +59,8 @@ func (r *release) buildCharts(ctx context.Context, scratch string) error {
 	return nil
 }
 
-// chart packages a chart like `helm package --version --app-version` and sets the digest of the release's image. It
-// also returns the chart's metadata as JSON.
+// chart packages a chart as `helm package --version --app-version` does, with the digest of the release's image.
+// config is the chart's metadata as JSON.
 func (r *release) chart(name string) (packed, config []byte, err error) {
 	loaded, err := r.loadChart(name)
 	if err != nil {
@@ -77,7 +77,7 @@ func (r *release) chart(name string) (packed, config []byte, err error) {
 	return packed, config, err
 }
 
-// loadChart returns a chart of the checkout with the release's version and image.
+// loadChart returns a chart with the release's version and image.
 func (r *release) loadChart(name string) (*chart.Chart, error) {
 	dir := filepath.Join("charts", name)
 	loaded, err := loader.LoadDir(dir)
@@ -107,8 +107,7 @@ func (r *release) loadChart(name string) (*chart.Chart, error) {
 // image matches the image of a chart in its values.yaml.
 var image = regexp.MustCompile(`(?m)^  repository: \S+/(kcp-publisher|skr-agent)$((?:.*\n)*?)^  digest: ""$`)
 
-// pinned replaces the image in a chart's values.yaml with the image of the release. It sets the digest if the release
-// has images.
+// pinned sets the release's image in a chart's values.yaml. It sets the digest if the release has images.
 func (r *release) pinned(values []byte, name string) ([]byte, error) {
 	if found := image.FindAll(values, -1); len(found) != 1 {
 		return nil, fmt.Errorf("found %d images with a repository and an empty digest, expected one", len(found))

@@ -13,8 +13,7 @@ import (
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
 )
 
-// guide returns the commands of docs/guides/verify-a-release.md that verify a release and its provenance, copy the
-// release into a registry, and build it again.
+// guide returns the commands of docs/guides/verify-a-release.md in four parts.
 func guide(t *testing.T) (verify, provenance, copyAll, rebuild string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").
@@ -35,7 +34,7 @@ func copied(t *testing.T, dir string) string {
 	return to
 }
 
-// tools returns a folder with oras and helm, built from the modules that hack pins.
+// tools returns a folder with oras and helm.
 func tools(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

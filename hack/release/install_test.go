@@ -11,7 +11,7 @@ import (
 
 const modulePath = "github.com/kyma-pull/kyma-pull"
 
-// TestProgramsCanBeInstalledWithGoInstall serves HEAD as a module proxy, and runs go install with that proxy.
+// The test serves HEAD as a module proxy and runs go install with that proxy.
 func TestProgramsCanBeInstalledWithGoInstall(t *testing.T) {
 	suite.Long(t)
 	t.Setenv("TZ", "UTC")
@@ -35,7 +35,7 @@ func TestProgramsCanBeInstalledWithGoInstall(t *testing.T) {
 		".",
 	}
 	for file := range strings.Lines(ran(t, top, "git", "ls-tree", "-r", "--name-only", "HEAD")) {
-		// a module in a subfolder is not part of this module
+		// A module in a subfolder is not part of this module.
 		if nested, ok := strings.CutSuffix(strings.TrimSpace(file), "/go.mod"); ok {
 			archive = append(archive, ":(exclude)"+nested)
 		}

@@ -20,11 +20,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/plaintar"
 )
 
-// layout opens the OCI image layout in the scratch folder. It contains the images and charts, each with reference
-// NAME:VERSION.
+// layout opens the OCI image layout in the scratch folder. The references are NAME:VERSION.
 func layout(scratch string) (*oci.Store, error) { return oci.New(filepath.Join(scratch, "oci")) }
 
-// buildImages builds an image of each program with an entry for each platform.
+// buildImages builds an image of each program for all platforms.
 func (r *release) buildImages(ctx context.Context, scratch string) error {
 	layout, err := layout(scratch)
 	if err != nil {
@@ -100,7 +99,7 @@ func push(ctx context.Context, to oras.Target, mediaType string, document any, t
 	return pushed, to.Tag(ctx, pushed, tag)
 }
 
-// packLayout writes the layout as one file, for oras and skopeo to copy from.
+// packLayout writes the layout as one file for oras and skopeo.
 func (r *release) packLayout(scratch string) error {
 	dir := filepath.Join(scratch, "oci")
 	if err := sortIndex(filepath.Join(dir, ocispec.ImageIndexFile)); err != nil {
@@ -127,7 +126,7 @@ func (r *release) packLayout(scratch string) error {
 
 func layoutFile(version string) string { return "oci_" + version + ".tar" }
 
-// sortIndex sorts the entries of the layout's index.json, because package oci writes them in a random order.
+// sortIndex sorts the entries of the layout's index.json, which package oci writes in a random order.
 func sortIndex(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -1,7 +1,6 @@
 // Command release builds all files of a release into one folder: programs for each platform, images and charts as an
-// OCI image layout, CRDs, manifests for kubectl and kustomize, manifests of package managers, a bill of materials for
-// each program, and checksums. With a key, it adds a signature of the checksums, the provenance, and attestations of
-// images and charts. The same commit and version give the same bytes, except for the signatures.
+// OCI image layout, CRDs, manifests, bills of materials and checksums. With a key, it adds signatures, provenance and
+// attestations. The output is reproducible, except for the signatures.
 package main
 
 import (
@@ -33,8 +32,8 @@ type release struct {
 	version, images, dir string
 	platforms            []platform
 	commit               commit
-	key                  crypto.Signer // nil if no key is configured
-	// built contains the descriptors of the built images and charts by name.
+	key                  crypto.Signer // nil without a key
+	// built contains the descriptors of images and charts by name.
 	built map[string]ocispec.Descriptor
 }
 

@@ -16,8 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/plaintar"
 )
 
-// installations contains the values and namespaces of the manifests for kubectl. The publisher's values use the names
-// in the installation guide. Users must replace registry.example.
+// installations contains the values and namespaces of the manifests for kubectl. Users must replace registry.example.
 var installations = map[string]struct {
 	namespace string
 	values    map[string]any
@@ -31,8 +30,7 @@ var installations = map[string]struct {
 	"skr-agent": {"kyma-system", map[string]any{}},
 }
 
-// writeManifests renders each chart into a file for kubectl apply, and packs the same files into an archive of
-// kustomize bases.
+// writeManifests renders each chart into a file for kubectl apply, and into an archive of kustomize bases.
 func (r *release) writeManifests() error {
 	bases, err := r.bases()
 	if err != nil {
@@ -130,7 +128,7 @@ func (r *release) manifest(name string) ([]byte, error) {
 	slices.SortStableFunc(names, func(a, b string) int { return order(a) - order(b) })
 	for _, file := range names {
 		if ext := path.Ext(file); ext == ".yaml" {
-			// Users apply the manifest with kubectl, so the objects must not have Helm's label.
+			// Helm does not manage objects that users apply with kubectl.
 			const label = "app.kubernetes.io/managed-by: "
 			add(strings.ReplaceAll(rendered[file], label+"Helm", label+"kubectl"))
 		}

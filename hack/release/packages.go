@@ -9,7 +9,7 @@ import (
 	"text/template"
 )
 
-// downloads is the URL prefix of a release's files on GitHub, without the version.
+// downloads is the URL prefix of a release's files, without the version.
 const downloads = "https://github.com/kyma-pull/kyma-pull/releases/download/v"
 
 // packaged is a program's archive for one platform.
@@ -19,8 +19,8 @@ type packaged struct {
 	CPU string
 }
 
-// writePackages writes a Homebrew formula of each program, and a krew manifest that installs the publisher's commands
-// as a plugin of kubectl. Both contain the URLs and checksums of the release's archives.
+// writePackages writes a Homebrew formula of each program, and a krew manifest of the publisher's commands as a
+// kubectl plugin.
 //
 // Source: Homebrew Formula Cookbook; krew.sigs.k8s.io/docs/developer-guide/plugin-manifest.
 func (r *release) writePackages() error {

@@ -31,13 +31,13 @@ func parsePlatforms(text string) (all []platform, err error) {
 	return all, nil
 }
 
-// commit is the Git commit from which the release is built.
+// commit is the Git commit of the release.
 type commit struct {
 	hash string
 	time time.Time
 }
 
-// readCommit rejects a checkout with uncommitted changes, because the build would not be reproducible.
+// readCommit returns an error for uncommitted changes, because the build would not be reproducible.
 func readCommit(ctx context.Context) (commit, error) {
 	changes, err := output(ctx, nil, "git", "status", "--porcelain")
 	if err != nil {
@@ -66,7 +66,7 @@ func output(ctx context.Context, env []string, program string, args ...string) (
 	return strings.TrimRight(out.String(), "\n"), nil
 }
 
-// binary returns the path in the scratch folder for the build of a program for a platform.
+// binary returns the path of a built program for a platform.
 func binary(scratch string, p platform, program string) string {
 	return filepath.Join(scratch, p.os+"-"+p.arch, program)
 }
@@ -126,7 +126,7 @@ func pack(files []plaintar.File, at time.Time) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// writeDefinitions writes one file for each chart that contains all CRDs of the chart, for kubectl.
+// writeDefinitions writes all CRDs of each chart to one file for kubectl.
 func (r *release) writeDefinitions() error {
 	for chart, folder := range map[string]string{
 		"kcp-publisher": "charts/kcp-publisher/files/crds",

@@ -20,8 +20,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/retry"
 )
 
-// push copies the images and charts of a built release into the registry, with the version as the tag. The charts'
-// default images and docs/guides/verify-a-release.md use the same names. An existing tag is not replaced.
+// push copies the images and charts of a built release into the registry, with the version as the tag. Existing tags
+// are not replaced.
 func (r *release) push(ctx context.Context) error {
 	file := filepath.Join(r.dir, layoutFile(r.version))
 	if _, err := os.Stat(file); err != nil {
@@ -57,7 +57,7 @@ func (r *release) push(ctx context.Context) error {
 		to.Client = client
 		// Registries without a referrers API can refuse to delete the previous index of referrers.
 		to.SkipReferrersGC = true
-		// Like oras and docker, use HTTP for a registry on localhost.
+		// oras and docker also use HTTP for a registry on localhost.
 		to.PlainHTTP = strings.HasPrefix(to.Reference.Registry, "localhost:")
 		if err := r.pushOne(ctx, from, to, name, attestations); err != nil {
 			return fmt.Errorf("%s/%s:%s: %w", r.images, name, r.version, err)
@@ -66,7 +66,6 @@ func (r *release) push(ctx context.Context) error {
 	return nil
 }
 
-// artifacts returns the names of the artifacts in the layout.
 func artifacts() (names []string) {
 	for _, program := range programs {
 		names = append(names, program, "charts/"+program)
@@ -103,14 +102,13 @@ func (r *release) pushOne(
 	return nil
 }
 
-// createdAt returns the creation time in the annotations of an image or chart. The attestations of the image or chart
-// get the same time.
+// createdAt returns the creation time in the annotations of an image or chart, which its attestations get too.
 func createdAt(ctx context.Context, from oras.ReadOnlyTarget, name string) (time.Time, error) {
 	_, data, err := oras.FetchBytes(ctx, from, name, oras.DefaultFetchBytesOptions)
 	if err != nil {
 		return time.Time{}, err
 	}
-	var manifest ocispec.Manifest // also decodes the annotations of an image index
+	var manifest ocispec.Manifest // an image index has the same annotations
 	if err := json.Unmarshal(data, &manifest); err != nil {
 		return time.Time{}, err
 	}

@@ -18,8 +18,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// packed creates a release with the charts and an empty index instead of images. A push copies the content of the
-// layout.
+// packed creates a release with the charts and without images.
 func packed(t *testing.T, version string) *release {
 	t.Helper()
 	scratch := t.TempDir()

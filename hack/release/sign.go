@@ -21,7 +21,7 @@ import (
 
 const checksumsFile = "SHA256SUMS"
 
-// writeChecksums writes the checksums of all files of the release in the format of sha256sum.
+// writeChecksums writes the checksums of the release's files in the format of sha256sum.
 func (r *release) writeChecksums() error {
 	var lines strings.Builder
 	err := r.files(func(name, sum string) { fmt.Fprintf(&lines, "%s  %s\n", sum, name) })
@@ -79,8 +79,7 @@ func readKey(path string) (crypto.Signer, error) {
 	return key, nil
 }
 
-// sign signs the checksums, and writes the provenance and the attestations of images and charts. Without a key, it is a
-// no-op.
+// sign signs the checksums, and writes the provenance and the attestations. Without a key, it does nothing.
 func (r *release) sign() error {
 	if r.key == nil {
 		return nil
@@ -119,7 +118,7 @@ func (r *release) sign() error {
 	return r.writeAttestations()
 }
 
-// provenance returns a signed statement of the release's files and their commit.
+// provenance returns a signed statement about the release's files and their commit.
 //
 // Source: in-toto attestation framework, Statement v1; SLSA, Provenance v1.
 func (r *release) provenance() ([]byte, error) {

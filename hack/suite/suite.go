@@ -1,5 +1,5 @@
 // Package suite selects the tests of a run. The short suite of `make test` runs on every change. The long suite of
-// `make test-long` runs weekly, and after a change to the folders that CONTRIBUTING.md lists for it.
+// `make test-long` runs weekly, and after a change to the folders that CONTRIBUTING.md lists.
 //
 // A long test or subtest calls Long in its first line. hack/suite/list finds long tests by that call, and random tests
 // by their calls of Seed and rapid.Check.
@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// env is the environment variable that selects the long suite if it is set.
+// env is the environment variable that selects the long suite.
 const env = "KYMA_PULL_LONG"
 
-// Long skips the test unless the long suite runs. The short suite must contain a smoke test of the same behavior.
+// Long skips the test in the short suite, which must contain a smoke test of the same behavior.
 func Long(t testing.TB) {
 	t.Helper()
 	if !Selected() {
@@ -25,8 +25,8 @@ func Long(t testing.TB) {
 // Selected reports whether the long suite runs.
 func Selected() bool { return os.Getenv(env) != "" }
 
-// Seed returns the seed of a random test and logs it. In the short suite, the seed is always fixed, so only a code
-// change can cause a new failure. In the long suite, the seed is random.
+// Seed returns and logs the seed of a random test. In the short suite, the seed is fixed. In the long suite, it is
+// random.
 func Seed(t testing.TB, fixed uint64) uint64 {
 	t.Helper()
 	seed := fixed

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// ceilings contains the highest allowed rates. A unit without a recorded ceiling must meet the target.
+// ceilings contains the maximum rates. A unit without a recorded ceiling must meet the target.
 type ceilings struct {
 	header   string
 	targets  rates
@@ -87,9 +87,8 @@ func (c ceilings) of(key, name string) float64 {
 	return c.targets[name]
 }
 
-// check returns the measures that exceed their ceilings, sorted by how far they exceed them, largest first. It allows
-// one hit more than the ceiling. Otherwise, a folder of 100 words would fail with its first hit, and deleting other
-// text would raise a rate over its ceiling.
+// check returns the measures that exceed their ceilings, largest excess first. It allows one additional hit, because
+// in a small folder one hit is a high rate.
 func (c ceilings) check(units []*unit) []excess {
 	var found []excess
 	for _, u := range units {
@@ -109,8 +108,8 @@ func (c ceilings) check(units []*unit) []excess {
 	return found
 }
 
-// lowered returns a copy of the ceilings in which each ceiling is lowered to the unit's current rate. It never raises a
-// ceiling. It drops ceilings that do not exceed the target and ceilings of deleted folders.
+// lowered returns a copy of the ceilings, lowered to the current rates. It drops ceilings that do not exceed the
+// target, and ceilings of deleted folders.
 func (c ceilings) lowered(units []*unit) ceilings {
 	next := ceilings{header: c.header, targets: c.targets, recorded: map[string]rates{}}
 	for _, u := range units {

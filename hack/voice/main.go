@@ -1,7 +1,7 @@
 // Command voice measures how plainly the project writes: in comments, in string literals and in Markdown.
 //
-// It counts seven habits that make readers stop, per 1,000 words, and lines over 120 columns. It fails if a package or
-// a documentation folder exceeds its ceiling in ceilings.txt. Ceilings only go down: -lower records lower rates and
+// It counts seven habits that make readers stop, per 1,000 words, and lines over 120 columns. It fails if a package
+// or a documentation folder exceeds its ceiling in ceilings.txt. -lower lowers ceilings to the current rates and
 // never raises one. The rates find places to rewrite; a reader judges the text.
 //
 // To rewrite a place, name the thing, then state its action: subject, verb, object.
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// run reports whether all units are within their ceilings. Listings always succeed.
+// run reports whether all units are within their ceilings.
 func run(out io.Writer, root string, lower bool, worst int, folders []string) (bool, error) {
 	path := filepath.Join(root, "hack", "voice", "ceilings.txt")
 	data, err := os.ReadFile(path)

@@ -13,8 +13,7 @@ var (
 	generated = regexp.MustCompile(`(?s)<!-- (\w[^>]*?) -->\n.*?<!-- end of .*? -->`)
 )
 
-// addMarkdown counts the prose of a page with its tables, without code, link targets and generated parts. The text of
-// generated pages is counted in its source: comments and string literals.
+// addMarkdown counts the prose and tables of a page, without code, link targets and generated parts.
 func (c collection) addMarkdown(file, text string) {
 	if isGenerated(file) {
 		return
@@ -44,7 +43,7 @@ func isGenerated(file string) bool {
 	return strings.HasPrefix(file, "docs/reference/cli/")
 }
 
-// withoutOutput drops code blocks other than shell commands, because the length of output lines cannot be changed.
+// withoutOutput drops code blocks other than shell commands, because output can have long lines.
 func withoutOutput(text string) string {
 	return fence.ReplaceAllStringFunc(text, func(block string) string {
 		if language := fence.FindStringSubmatch(block)[1]; language == "sh" || language == "bash" {
@@ -54,7 +53,7 @@ func withoutOutput(text string) string {
 	})
 }
 
-// blank replaces each match with the newlines that it contains, so line numbers do not change.
+// blank replaces each match with its newlines, so line numbers do not change.
 func blank(pattern *regexp.Regexp, text string) string {
 	return pattern.ReplaceAllStringFunc(text, func(match string) string {
 		return strings.Repeat("\n", strings.Count(match, "\n"))

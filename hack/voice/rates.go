@@ -10,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// maxColumns bounds a line outside tables and links. A tab counts as one column.
+// maxColumns limits the length of a line outside tables and links. A tab counts as one column.
 const maxColumns = 120
 
-// longLines is the measure of lines over maxColumns. It is a count; all others are rates per 1,000 words.
+// longLines is the measure of lines over maxColumns. It is a count; other measures are rates per 1,000 words.
 const longLines = "long"
 
-// measure is one habit that the program counts.
+// measure is one counted habit.
 type measure struct {
 	name    string
 	pattern *regexp.Regexp
-	// except matches hits of pattern that are acceptable and do not count.
+	// except matches acceptable hits of pattern, which do not count.
 	except *regexp.Regexp
 }
 
@@ -38,10 +38,10 @@ var measures = []measure{
 	{name: longLines},
 }
 
-// rates contains the rate or limit of each measure, by the measure's name.
+// rates contains the rate or limit of each measure by name.
 type rates map[string]float64
 
-// place is the position and the text of one hit.
+// place is one hit with its position.
 type place struct {
 	file string
 	line int
@@ -52,7 +52,7 @@ func (p place) String() string { return fmt.Sprintf("%s:%d: %s", p.file, p.line,
 
 // unit contains the hits in one folder for one kind of text: comments, string literals or Markdown.
 type unit struct {
-	key    string // kind and folder in the format of ceilings.txt
+	key    string // kind and folder, as in ceilings.txt
 	words  int
 	places map[string][]place
 }
@@ -104,7 +104,7 @@ func around(text string, at []int) string {
 	return strings.Join(strings.Fields(text[from:to]), " ")
 }
 
-// measureLines records lines over maxColumns. shown returns the part of a line whose length is measured.
+// measureLines records lines over maxColumns. shown returns the measured part of a line.
 func (u *unit) measureLines(file, text string, shown func(string) string) {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -116,7 +116,7 @@ func (u *unit) measureLines(file, text string, shown func(string) string) {
 	}
 }
 
-// above returns the number of hits of a unit above the target, over all measures except long lines.
+// above returns a unit's number of hits above the target, without long lines.
 func (u *unit) above(targets rates) float64 {
 	sum := 0.0
 	for _, m := range measures {

@@ -34,7 +34,7 @@ func (c collection) unit(kind, file string) *unit {
 	return c[key]
 }
 
-// measureRepository reads all Go and Markdown files that git tracks or would add, and returns their units by key.
+// measureRepository measures all Go and Markdown files that git tracks or would add.
 func measureRepository(root string) ([]*unit, error) {
 	command := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go", "*.md",
 		"*.md.gotmpl")
@@ -73,8 +73,7 @@ var (
 	url    = regexp.MustCompile(`https?://\S+`)
 )
 
-// addGo counts the comments and the string literals of a Go file, and its long lines with the comments. Generated files
-// are skipped, because their text is counted in its source.
+// addGo counts the comments, string literals and long lines of a Go file. Generated files are skipped.
 func (c collection) addGo(file string, data []byte) error {
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, file, data, parser.ParseComments|parser.SkipObjectResolution)
@@ -106,7 +105,7 @@ func (c collection) addGo(file string, data []byte) error {
 	return nil
 }
 
-// commentText returns the text of a comment with one line for each source line, without directives and comment markers.
+// commentText returns the text of a comment by line, without directives and comment markers.
 func commentText(group *ast.CommentGroup) string {
 	var lines []string
 	for _, comment := range group.List {
@@ -124,7 +123,7 @@ func commentText(group *ast.CommentGroup) string {
 	return strings.Join(lines, "\n")
 }
 
-// severalWords returns the text of a string literal that has at least three words.
+// severalWords returns the text of a string literal with at least three words.
 func severalWords(literal *ast.BasicLit) (string, bool) {
 	if literal.Kind != token.STRING {
 		return "", false

@@ -199,8 +199,7 @@ func TestHabitsOfOneFolderAreListedByLine(t *testing.T) {
 	}
 }
 
-// make lint compares the rates with the ceilings. This test checks that the ceilings can be parsed and are sorted, and
-// that the repository can be read.
+// The ceilings must be valid and sorted. make lint compares them with the rates.
 func TestRepositoryIsMeasured(t *testing.T) {
 	root := filepath.Join("..", "..")
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {

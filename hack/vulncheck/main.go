@@ -1,7 +1,6 @@
-// Command vulncheck runs govulncheck over packages of the project. It fails on known vulnerabilities in reachable code.
-// If the public database cannot be reached, it prints a line that begins with SKIPPED for the table of .ci/run, and
-// succeeds. On GitHub, where the network is available, it fails instead. With -db, a missing copy of the database is a
-// failure.
+// Command vulncheck runs govulncheck. It fails on known vulnerabilities in reachable code. If the vulnerability
+// database cannot be reached, it prints a line that begins with SKIPPED and succeeds, except on GitHub. With -db, a
+// missing copy of the database is a failure.
 package main
 
 import (
@@ -50,8 +49,8 @@ func check(database string, packages []string, out io.Writer) int {
 	return code
 }
 
-// judge returns the message and the exit code for a run of govulncheck. If required is true, an unreachable database is
-// a failure.
+// judge returns the message and the exit code for a run of govulncheck. If required is true, an unreachable database
+// is a failure.
 func judge(code int, output, database string, required bool) (string, int) {
 	switch {
 	case code == 0:

@@ -1,5 +1,5 @@
-// Linkcheck reads the HTML of a built site and reports links to missing pages, files and anchors of the site. It does
-// not follow links to other sites.
+// Linkcheck reports links to missing pages, files and anchors in the HTML of a built site. It ignores links to other
+// sites.
 package main
 
 import (
@@ -104,8 +104,7 @@ func read(site fs.FS, name string) (page, error) {
 	return p, nil
 }
 
-// resolve returns the file and the anchor to which a link leads. source is the file that contains the link. inside is
-// false if the link leads to another site.
+// resolve returns the file and the anchor of a link in source. inside is false for a link to another site.
 func resolve(source, link string) (file, anchor string, inside bool) {
 	target, err := url.Parse(link)
 	if err != nil || target.Host != "" || target.Scheme != "" {

@@ -1,5 +1,5 @@
-// Command coredns is CoreDNS with only the plugins in kubeadm's Corefile. All plugins, with the clients of many clouds,
-// would take longer to compile than Kubernetes.
+// Command coredns is CoreDNS with only the plugins in kubeadm's Corefile. All plugins would take longer to compile
+// than Kubernetes.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	// Requests pass through the plugins in the order of coredns' plugin.cfg.
+	// The order is that of coredns' plugin.cfg.
 	dnsserver.Directives = []string{
 		"reload", "health", "ready", "prometheus", "errors", "loadbalance", "cache", "loop", "kubernetes", "forward",
 	}

@@ -1,4 +1,4 @@
-// Command pause keeps a Pod's Linux namespaces open and reaps zombie processes, like registry.k8s.io/pause.
+// Command pause keeps a Pod's Linux namespaces open and reaps zombie processes, as registry.k8s.io/pause does.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command runc-capfit is an OCI runtime that runs runc, after removing from a container the capabilities that this
-// machine does not have. A privileged container requests every capability of the kernel. If the bounding set does not
-// contain a requested capability, runc fails with "unable to apply caps: operation not permitted".
+// Command runc-capfit is an OCI runtime that runs runc without the capabilities that this machine does not have. A
+// privileged container requests all capabilities. Without this command, runc fails with "unable to apply caps:
+// operation not permitted".
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	os.Exit(1)
 }
 
-// run replaces the process with runc. It returns only after an error.
+// run replaces the process with runc. It returns only on an error.
 func run(args []string) error {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -74,8 +74,7 @@ func boundingSet(status []byte) (map[string]bool, error) {
 	return nil, errors.New("/proc/self/status has no CapBnd")
 }
 
-// document returns the file that contains the capabilities for a command of runc, or an empty string if the command
-// does not grant capabilities.
+// document returns the file with the capabilities for a command of runc, or "" if the command grants none.
 func document(args []string) string {
 	for i, arg := range args {
 		switch arg {
@@ -100,8 +99,7 @@ func option(args []string, long, short string) string {
 	return ""
 }
 
-// fit removes unavailable capabilities from the file of a runc command: a container's config.json, or the process of
-// `runc exec`.
+// fit removes unavailable capabilities from a file: a container's config.json, or the process of `runc exec`.
 func fit(file string, held map[string]bool) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
