@@ -86,8 +86,8 @@ type Options struct {
 	// UpgradeDeadline is the time in which a new image of the agent must run for one minute without a failure.
 	// Otherwise, the image is rolled back.
 	UpgradeDeadline time.Duration
-	// Enrolled reports whether the bootstrap Secret changed after the start of the agent. Nil disables this check.
-	// Restart restarts the agent with the new Secret.
+	// Enrolled reports whether the bootstrap Secret changed since the start of the agent. Restart restarts the agent
+	// with the new Secret. If Enrolled is nil, the agent does not check the Secret.
 	Enrolled func(context.Context) (bool, error)
 	Restart  func()
 }
@@ -97,11 +97,12 @@ type Agent struct {
 	Options
 	watches  *watch.Watches
 	nextPoll time.Time
-	// notified requests a poll before nextPoll. A send on notify starts the reconciliation that polls.
+	// notified is true if the next reconciliation must poll before nextPoll. A send on notify starts that
+	// reconciliation.
 	notified atomic.Bool
 	notify   chan event.GenericEvent
-	// These fields contain the last log line of each subject, the reason of each upgrade that waits for a maintenance
-	// window, and the error of each file that failed to import.
+	// logged contains the last log line of each subject, waiting the reason of each upgrade that waits for a
+	// maintenance window, and notImported the error of each file that failed to import.
 	logged, waiting, notImported logonce.Memo
 	// imports runs the import of the import folder.
 	imports  background[[]importer.Taken]
@@ -113,28 +114,27 @@ type Agent struct {
 	resumed  bool
 	// request is the pending certificate request. Empty if none is pending.
 	request string
-	// unread means that the last poll failed. storeErr is the error of storing the bundle, if that failed.
+	// unread is true if the last poll failed. storeErr is the error of storing the bundle.
 	unread   bool
 	storeErr error
 	outage   outage
 	// rounds is the backoff of failed reconciliations.
 	rounds wait.Backoff
-	// well is the time of the first successful reconciliation since the last failure. proven means that the agent's
-	// image ran for one minute without a failure. agentProblem is the reason why the agent does not run the bundle's
-	// image.
+	// well is the start of the current series of successful reconciliations. proven is true after the agent's image
+	// ran for one minute without a failure. agentProblem is the reason why the agent does not run the bundle's image.
 	well         time.Time
 	trial        trial
 	proven       bool
 	agentProblem string
 	// unmanaged contains the versions of unmanaged modules by name.
 	unmanaged map[string]string
-	// secrets reports whether the Secrets of the last accepted bundle were written.
+	// secrets is the result of writing the Secrets of the last accepted bundle.
 	secrets *bundle.ReportedSecrets
 	// unreadable is the error of parsing the module list of the runtime's Kyma.
 	unreadable error
 	// details contains the last details of each module by the name of its Manifest.
 	details map[string]inspected
-	// leftovers counts lifecycle-manager's removed objects that were logged.
+	// leftovers is the number of removed lifecycle-manager objects that were logged.
 	leftovers int
 	enrolled  atomic.Bool
 	contents
@@ -173,8 +173,8 @@ func (a *Agent) Again() {
 	}
 }
 
-// Reconcile runs one round of the agent. It never returns an error, because the queue's backoff would replace the
-// poll interval.
+// Reconcile runs one reconciliation. It never returns an error, because the queue's backoff would replace the poll
+// interval.
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
 	first := !a.begun.Swap(true)
@@ -201,7 +201,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 // catchUpInterval is the retry interval of catchUp.
 const catchUpInterval = 5 * time.Second
 
-// catchUp reads the bundle that the previous leader accepted. Otherwise, a new leader could accept an older bundle.
+// catchUp reads the bundle that the previous leader accepted, so that a new leader does not accept an older bundle.
 // It returns false if the caller must retry.
 func (a *Agent) catchUp(ctx context.Context, log logr.Logger) bool {
 	err := a.Puller.Restore(ctx)
@@ -212,7 +212,7 @@ func (a *Agent) catchUp(ctx context.Context, log logr.Logger) bool {
 }
 
 // round reconciles the runtime with the last accepted bundle and sends a report. It returns the time until the next
-// round, or 0 for the next poll.
+// call, or 0 for the next poll.
 func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.Duration, error) {
 	kyma, err := a.kyma(ctx)
 	if err != nil {
@@ -280,7 +280,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 		a.upgrade(ctx, log, err == nil && !slices.ContainsFunc(written.Failures, canBeAgentFault))
 	}
 	if a.proven {
-		actions.again = 0 // the image is proven and needs no further round
+		actions.again = 0 // the image is proven, so no further reconciliation is needed
 	}
 	return shortest(written.Retry, nextChange, opens, actions.again, a.stageAgain()), err
 }
@@ -299,7 +299,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 		a.importFiles(ctx, log)
 	}
 	if a.twins.twin != "" {
-		return // a newer bundle can be a response to the report of the second agent
+		return // a newer bundle can be a response to the second agent's report
 	}
 	before, root, location := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version, a.Puller.Location().String()
 	changed, err := a.Puller.Pull(ctx)

@@ -18,7 +18,8 @@ import (
 // minRound is the minimum delay of a reconciliation that a timer starts.
 const minRound = 10 * time.Millisecond
 
-// nextRound returns the time until the next round: the shortest of untilPoll and the positive durations in others.
+// nextRound returns the time until the next reconciliation: the shortest of untilPoll and the positive durations in
+// others.
 func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	next := untilPoll
 	if other := shortest(others...); other > 0 {
@@ -55,7 +56,7 @@ type delivery struct {
 }
 
 // isNeeded reports whether to send a report now: its content changed, or the report interval has passed. After a
-// failure, it waits for the poll interval.
+// failed attempt, it returns false until the poll interval has passed.
 func (d delivery) isNeeded(content string, now time.Time, reportInterval, pollInterval time.Duration) bool {
 	if d.down && now.Before(d.at.Add(pollInterval)) {
 		return false
@@ -71,15 +72,14 @@ func (d delivery) after(content string, now time.Time, err error) delivery {
 	return delivery{sent: content, at: now}
 }
 
-// known reports whether the control plane has the agent's key: the last accepted bundle contains the key, and no
-// newer bundle is for another key. After a restore, the control plane can have an older key.
+// known reports whether the control plane has the agent's key. The last accepted bundle must contain the key, and no
+// newer bundle may be for another key.
 func known(inForce *bundle.Bundle, thumbprint string, refused []bundle.RefusedBundle) bool {
 	return inForce != nil && inForce.Statement.Predicate.Audience.KeyThumbprint == thumbprint &&
 		!slices.ContainsFunc(refused, func(r bundle.RefusedBundle) bool { return r.Reason == refusal.WrongCluster })
 }
 
-// unenrolled returns the reason why the control plane cannot verify the agent's reports, or "" if it can. An agent
-// whose key is unknown to the control plane needs a certificate or a token.
+// unenrolled returns the reason why the control plane cannot verify the agent's reports, or "" if it can.
 func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *trust.Token, now time.Time) string {
 	if p.KymaUID == "" || p.Audience.KeyThumbprint == thumbprint || certified ||
 		token != nil && now.Before(token.Expires) {
@@ -126,7 +126,7 @@ func certificateOf(
 	return &certificate, nil
 }
 
-// contentsOf returns a string that identifies the contents of a bundle.
+// contentsOf returns a string that is equal for two bundles with the same contents.
 func contentsOf(state bundle.DesiredState) string {
 	names := "staged"
 	for _, m := range state.All() {
@@ -137,7 +137,7 @@ func contentsOf(state bundle.DesiredState) string {
 	return names
 }
 
-// contentOf returns the content digests of a Manifest, for its spec and for the applied version.
+// contentOf returns the digests of a Manifest's content, for the requested and the applied version.
 func contentOf(m *v1beta2.Manifest) []digest.Digest {
 	versions := []v1beta2.AppliedVersion{m.RequestedVersion()}
 	if applied := m.Applied(); applied != nil {

@@ -15,7 +15,7 @@ const (
 	// detailsInterval is the minimum time between two reads of an unchanged module, because each read can cause a
 	// report.
 	detailsInterval = 5 * time.Minute
-	// Limits of the time and the number of inspected modules per reconciliation.
+	// detailsTimeout limits the time of an inspection, and maxInspected the number of inspected modules.
 	detailsTimeout = 15 * time.Second
 	maxInspected   = 5
 )
@@ -57,7 +57,8 @@ func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[s
 	return all
 }
 
-// after returns the result of another read. Unchanged details keep their time, so the read does not cause a report.
+// after returns the details after another read. Unchanged details keep their time, so the read does not cause a
+// report.
 func (k inspected) after(of string, now time.Time, details *bundle.ModuleDetails) inspected {
 	if k.details != nil {
 		same := *details

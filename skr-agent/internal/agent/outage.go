@@ -13,8 +13,8 @@ import (
 // outageEvents is the minimum time between the Events of two outages. An unstable registry thus causes few Events.
 const outageEvents = 5 * time.Minute
 
-// outage is the state of an outage of the registry. It does not affect the Pod's readiness, because modules continue
-// to work.
+// outage is the current outage of the registry. It does not affect the Pod's readiness, because modules continue to
+// work.
 type outage struct {
 	// why is the first error of the current outage. Empty if the registry is available.
 	why string
@@ -23,7 +23,7 @@ type outage struct {
 	reported   bool
 }
 
-// next returns the outage after another poll, and whether to emit an Event. err is the poll's error.
+// next returns the outage after another poll with the error err. emit is true if the caller must emit an Event.
 func (o outage) next(err error, now time.Time) (after outage, emit bool) {
 	switch {
 	case err != nil && o.why == "":

@@ -18,9 +18,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
 )
 
-// proving is the state of the module checks.
+// proving is the agent's state for module checks.
 type proving struct {
-	// remembered means that the saved results of checks were read.
+	// remembered is true after the saved results of checks were read.
 	remembered bool
 	// shipped contains the checks of modules by the digest of the module's content.
 	shipped map[digest.Digest]shipped
@@ -50,7 +50,7 @@ type shipped struct {
 
 const loggedChecks = "checks"
 
-// measureBefore runs the check queries of each module before its upgrade, for comparison. A failed query does not
+// measureBefore measures the checks of each module before its upgrade, for comparison. A failed measurement does not
 // block the upgrade.
 func (a *Agent) measureBefore(
 	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate,
@@ -78,7 +78,7 @@ func isInstalled(module string, installed []v1beta2.Manifest) bool {
 	return slices.ContainsFunc(installed, func(m v1beta2.Manifest) bool { return m.Module() == module })
 }
 
-// prove updates the check runner with the bundle's modules, saves check results, and starts a requested check run.
+// prove passes the bundle's modules to the check runner, saves check results, and starts a requested check run.
 func (a *Agent) prove(ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest) {
 	if b == nil || !a.restoreChecks(ctx, log) {
 		return
@@ -189,7 +189,8 @@ func (a *Agent) target(want bundle.Manifest, live *v1beta2.Manifest, found shipp
 	return t
 }
 
-// shippedBy returns the checks in a module's content. It adds them to used, the cache for the next call.
+// shippedBy returns the checks in a module's content. It adds them to the map used, which is the cache for the next
+// call.
 func (a *Agent) shippedBy(ctx context.Context, m bundle.Manifest, used map[digest.Digest]shipped) shipped {
 	at := slices.IndexFunc(m.Content, func(c bundle.Content) bool { return c.Name == bundle.ContentChecks })
 	if at < 0 {

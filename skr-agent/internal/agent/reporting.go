@@ -53,7 +53,7 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	a.saveReported(ctx, log)
 }
 
-// lasting returns the report without counts and values of checks, which alone do not cause a report.
+// lasting returns the report without counts and values of checks. Changes of these do not cause a report.
 func lasting(r bundle.Report) bundle.Report {
 	r.Modules = slices.Clone(r.Modules)
 	for i := range r.Modules {
@@ -74,7 +74,7 @@ func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 	}
 }
 
-// nextSequence returns the sequence of the next report. Callers must call resume first.
+// nextSequence returns the sequence of the next report.
 func (a *Agent) nextSequence() int64 {
 	verified := a.Puller.NewestTime()
 	if a.resumed && a.sequence == 0 {
@@ -83,8 +83,8 @@ func (a *Agent) nextSequence() int64 {
 	return bundle.NextReportSequence(a.sequence, a.Puller.Clock(), verified)
 }
 
-// resume reads the sequence of the last report from the cluster and the registry. A sequence from the clock alone
-// could be too low if the clock was set back.
+// resume reads the sequence of the last report from the cluster and the registry, because the clock alone could be
+// set back.
 func (a *Agent) resume(ctx context.Context) {
 	if a.resumed {
 		return

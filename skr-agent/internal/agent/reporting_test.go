@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// nothing is a fake API client that accepts all writes and stores nothing.
+// nothing is a fake API client that accepts all writes and stores no objects.
 type nothing struct{ client.Client }
 
 func (nothing) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {

@@ -39,12 +39,12 @@ const (
 
 // restoration is the state for restoring deleted objects of the agent.
 type restoration struct {
-	// These fields contain the changes since the last reconciliation, the logged failures, and the rechecked state of
-	// each failed Manifest.
+	// changes contains the changes since the last reconciliation, notRestored the logged failures, and suspected the
+	// state of each failed Manifest whose content was rechecked.
 	changes                changes
 	notRestored, suspected logonce.Memo
 	lost                   losses
-	// undefined means that the API server does not serve one of the agent's kinds. undocumented is the error of
+	// undefined is true if the API server does not serve one of the agent's kinds. undocumented is the error of
 	// storing the bundle's documents.
 	undefined    bool
 	undocumented error
@@ -53,16 +53,16 @@ type restoration struct {
 	nextDefinitions time.Time
 	// restoreFailed counts consecutive failures.
 	restoreFailed int
-	// begun means that the first reconciliation has started.
+	// begun is true after the first reconciliation has started.
 	begun atomic.Bool
 }
 
 // changes contains the changes of the agent's own objects since the last reconciliation.
 type changes struct {
 	mu sync.Mutex // guards all fields below
-	// definitions means that one of the agent's CRDs was changed or deleted.
+	// definitions is true if one of the agent's CRDs was changed or deleted.
 	definitions bool
-	// contents contains the digests of blobs whose Secrets changed. The value is true for a deleted Secret.
+	// contents contains the digests of blobs whose Secrets changed. The value is true if a Secret was deleted.
 	contents map[digest.Digest]bool
 	// secrets contains the names of deleted Secrets with the agent's state.
 	secrets map[string]bool
@@ -111,7 +111,7 @@ func (c *changes) take() (definitions bool, contents map[digest.Digest]bool, sec
 	return definitions, contents, secrets
 }
 
-// losses limits the log lines about deleted or damaged contents. It logs a repeated loss at most once per poll.
+// losses limits the log lines about deleted or damaged contents, to one per poll for a repeated loss.
 type losses struct {
 	logged    logonce.Memo
 	sincePoll map[string]string
@@ -222,7 +222,7 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 	return restoreInterval << min(a.restoreFailed-1, restoreDoublings)
 }
 
-// restoreObjects restores a deleted Kyma and deleted Manifests. It does nothing if the bundle returns the runtime to
+// restoreObjects restores a deleted Kyma and deleted Manifests, unless the bundle returns the runtime to
 // lifecycle-manager.
 func (a *Agent) restoreObjects(ctx context.Context, b *bundle.Bundle) ([]string, error) {
 	if takeover.Releases(b) {
@@ -247,7 +247,7 @@ func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 }
 
 // defineUntilBegun restores CRDs that are deleted before the first reconciliation. Otherwise, the agent would hang,
-// because controllers wait for their kinds and rounds wait for the controllers.
+// because the controllers wait for their kinds.
 func (a *Agent) defineUntilBegun(ctx context.Context) error {
 	var definitions objects.Definitions
 	for failed := 0; ; failed++ {
@@ -282,8 +282,8 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 	return nil
 }
 
-// recheck verifies stored contents whose Secrets changed. It fetches damaged documents of the last accepted bundle
-// again. Damaged contents of modules are fetched by the next call of stage.
+// recheck verifies stored contents whose Secrets changed, and fetches damaged documents of the last accepted bundle
+// again. The next fetch replaces damaged contents of modules.
 func (a *Agent) recheck(
 	ctx context.Context, log logr.Logger, touched map[digest.Digest]bool,
 ) (postponed bool, err error) {
@@ -313,8 +313,8 @@ func (a *Agent) recheck(
 	return postponed, nil
 }
 
-// suspect rechecks the content of each module that failed because of missing or damaged content, once per failure.
-// fetched means that content was fetched since the failure, so the installer can retry.
+// suspect rechecks the content of each module that failed because of missing or damaged content. If fetched is true,
+// it also lets the installer retry.
 func (a *Agent) suspect(manifests []v1beta2.Manifest, fetched bool) {
 	for i := range manifests {
 		m := &manifests[i]

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Otherwise, the agent would hang, because controllers wait for their kinds and rounds wait for the controllers.
+// Otherwise, the agent would hang, because the controllers wait for their kinds.
 func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.NewClientBuilder().Build()

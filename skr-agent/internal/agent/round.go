@@ -8,15 +8,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// roundFacts is the input of decideRound.
+// roundFacts is the input of decideRound: the state of the agent at the start of a reconciliation.
 type roundFacts struct {
 	bundle *bundle.Bundle // the last accepted bundle with the runtime's own selections; nil before the first bundle
-	// polled means that this round polled the registry. postponed means that an earlier round polled, but could not
-	// apply the complete bundle because content was missing.
+	// polled is true if this reconciliation polled the registry. postponed is true if content was missing after an
+	// earlier poll, so the bundle was not applied completely.
 	polled, postponed bool
-	// fetching means that content is being fetched. unfetchable means that the content store returned an error.
+	// fetching is true while content is being fetched. unfetchable is true if the content store returned an error.
 	fetching, unfetchable bool
-	// proven means that the agent's image ran for one minute without a failure. onTrial means that bundles can
+	// proven is true if the agent's image ran for one minute without a failure. onTrial is true if bundles can
 	// replace the image.
 	proven, onTrial bool
 }
@@ -32,26 +32,27 @@ const (
 
 type roundActions struct {
 	sync syncScope
-	// report sends a report. False while content is being fetched, or if the content store returned an error.
+	// If report is true, the agent sends a report. It is false while content is being fetched, or if the content
+	// store returned an error.
 	report bool
-	// status updates the status of the Kyma. False if the bundle returns the runtime to lifecycle-manager.
+	// If status is true, the agent updates the Kyma's status. It is false if the bundle returns the runtime to
+	// lifecycle-manager.
 	status bool
-	// upgrade updates the image of the agent's Deployment.
+	// If upgrade is true, the agent updates the image of its Deployment.
 	upgrade bool
-	// postponed becomes roundFacts.postponed of the next round.
+	// postponed is the value of roundFacts.postponed for the next reconciliation.
 	postponed bool
-	// again is the maximum time until the next round, or 0 for the next poll.
+	// again is the maximum time until the next reconciliation, or 0 for the next poll.
 	again time.Duration
 }
 
-// decideRound returns the actions of a round. It is a pure function.
+// decideRound returns the actions of a reconciliation. It is a pure function.
 func decideRound(f roundFacts) roundActions {
 	switch {
 	case f.bundle != nil && f.unfetchable:
 		return roundActions{postponed: f.postponed || f.polled}
 	case f.bundle != nil && f.fetching:
-		// Install only the modules whose content is present. A round after the fetch installs the others and sends
-		// the report.
+		// The next reconciliation installs the other modules and sends the report.
 		return roundActions{sync: syncStaged, postponed: f.postponed || f.polled, again: minRound}
 	}
 	actions := roundActions{report: true, status: !takeover.Releases(f.bundle)}

@@ -6,8 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// clusterScoped returns the names of Manifests with a cluster-scoped default CR. A kind that is not served yet counts
-// as namespaced.
+// clusterScoped returns the names of Manifests with a cluster-scoped default CR. A kind that is not served yet is
+// treated as namespaced.
 func clusterScoped(api client.Client, manifests []v1beta2.Manifest) map[string]bool {
 	all := map[string]bool{}
 	for i := range manifests {

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// writeSecrets writes the sealed Secrets of the last accepted bundle. It does nothing if the Kyma was deleted in the
-// control plane, because the Secrets are deleted after the modules.
+// writeSecrets writes the sealed Secrets of the last accepted bundle, unless the Kyma was deleted in the control
+// plane.
 func (a *Agent) writeSecrets(ctx context.Context, log logr.Logger, p bundle.Predicate, again bool) {
 	if p.Deleting {
 		return

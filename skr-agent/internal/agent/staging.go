@@ -15,20 +15,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// contents is the state of fetching and storing module contents.
+// contents is the agent's state for fetching and storing module contents.
 type contents struct {
 	// unstaged contains the error of each module with missing content.
 	unstaged map[string]error
-	// staged identifies the contents of the last fetch. staging is the running fetch. Nil if no fetch is running.
+	// staged identifies the contents of the last fetch. staging is the running fetch, or nil.
 	staged  string
 	staging *pull.Staging
 	// finished is the last completed fetch.
 	finished *pull.Staging
-	// postponed means that the complete bundle was not applied after the last poll, because content was missing.
+	// postponed is true if content was missing after the last poll, so the bundle was not applied completely.
 	postponed bool
-	// polled means that the agent polled the registry during the fetch. Missing contents can then be available.
+	// polled is true if the agent polled the registry during the fetch. Missing contents can then be available.
 	polled bool
-	// kept contains the digests that the last prune kept. unpruned means that contents were stored after that prune.
+	// kept contains the digests that the last prune kept. unpruned is true if contents were stored after that prune.
 	kept     map[digest.Digest]bool
 	unpruned bool
 }
@@ -38,7 +38,7 @@ type contents struct {
 const stageTimeSlice = 300 * time.Millisecond
 
 // stage fetches the contents of a desired state, and missing contents again after every poll. It reports whether it
-// fetched contents. A fetch that takes too long continues in the background.
+// fetched contents. A long fetch continues in the background.
 func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) (bool, error) {
 	needed := contentsOf(state)
 	if a.staged != needed {
@@ -86,7 +86,7 @@ func (a *Agent) stageAgain() time.Duration {
 	return minRound
 }
 
-// lacks reports whether the last fetch has not stored a content.
+// lacks reports whether a content is still missing after the last fetch.
 func (a *Agent) lacks(d digest.Digest) bool {
 	last := cmp.Or(a.staging, a.finished)
 	return last != nil && last.Lacks(d)

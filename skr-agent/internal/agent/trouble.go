@@ -36,7 +36,7 @@ func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects
 	}
 }
 
-// withRefused adds refused Manifests to the errors of modules with missing content.
+// withRefused adds refused Manifests to unstaged, the errors of modules with missing content.
 func withRefused(unstaged map[string]error, failures []objects.Failure) map[string]error {
 	all := maps.Clone(unstaged)
 	for _, f := range failures {
@@ -57,8 +57,8 @@ func canBeAgentFault(f objects.Failure) bool {
 	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
 }
 
-// troubleOf summarizes errors for the report. It starts with a bundle that cannot be stored, because that blocks all
-// newer bundles. It returns nil without errors.
+// troubleOf summarizes errors for the report, or returns nil without errors. A bundle that cannot be stored comes
+// first, because it blocks all newer bundles.
 func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
 	trouble := bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused}
 	var texts []string
@@ -156,7 +156,7 @@ func newRounds() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
 }
 
-// logRound logs an error once and returns the time until the retry, or 0 after a success.
+// logRound logs an error of a reconciliation once and returns the time until the retry, or 0 after a success.
 func (a *Agent) logRound(ctx context.Context, log logr.Logger, err error) time.Duration {
 	if err == nil || ctx.Err() != nil {
 		a.rounds = newRounds()

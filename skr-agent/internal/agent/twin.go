@@ -22,20 +22,20 @@ const confirmingPolls = 3
 type twins struct {
 	// own is the digest of the last report of this agent. Empty before the first report.
 	own digest.Digest
-	// reads counts the polls that found own in the registry.
+	// reads counts the polls that found the report own in the registry.
 	reads int
 	// twin is the instance ID of the second agent. It stays set until the agent restarts. Until then, the agent
 	// accepts no newer bundle, which could be for the other cluster.
 	twin string
 }
 
-// confirmed reports whether enough polls found this agent's report, and no second agent exists.
+// confirmed reports whether enough polls found this agent's report and no second agent was detected.
 func (t *twins) confirmed() bool { return t.twin == "" && t.reads >= confirmingPolls }
 
 func (t *twins) delivered(d digest.Digest) { t.own = d }
 
-// found reports whether a second agent wrote the newest report in the registry. report is nil if another key signed
-// it.
+// found reports whether a second agent wrote report, the newest report in the registry. report is nil if it is signed
+// with another key.
 func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, instance string, sequence int64) bool {
 	switch {
 	case t.own == "" || newest == "":
@@ -43,7 +43,7 @@ func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, insta
 	case newest == t.own:
 		return false
 	case report == nil || report.Sequence <= sequence || report.Instance == instance:
-		return false // from an older copy of the registry, signed with another key, or from this process
+		return false // from an older copy of the registry, or from this process
 	}
 	if t.twin = report.Instance; t.twin == "" {
 		t.twin = "unknown"
@@ -51,8 +51,8 @@ func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, insta
 	return true
 }
 
-// checkForTwin detects a second agent by the newest report in the registry. Only checks after a poll confirm the
-// agent's own report, because a second agent needs a poll interval to replace it.
+// checkForTwin compares the newest report in the registry with the agent's own report to detect a second agent.
+// polled is true after a poll.
 func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) {
 	if a.twins.own == "" || a.Instance == "" {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
-// upgrade updates the image of the agent's Deployment. whole means that the agent's image did not cause a failure.
+// upgrade updates the image of the agent's Deployment. whole is true if the agent's image did not cause a failure.
 func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	if a.Deployment == nil {
 		return
@@ -48,10 +48,10 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	a.agentProblem, a.proven = outcome.Problem, outcome.Proven
 }
 
-// trial records failures since the process started, for the decision about the agent's new image.
+// trial records failures since the process started. They decide whether the agent's new image is rolled back.
 type trial struct {
 	ownFailure      atomic.Bool // the image can be the cause of a failure
-	registryFailure atomic.Bool // the registry returned no acceptable bundle, or refused a report
+	registryFailure atomic.Bool // the registry returned no acceptable bundle, or did not accept a report
 }
 
 // wantedImage returns the agent's image in the last accepted bundle. It is empty if the bundle expired, or if the
@@ -66,8 +66,8 @@ func (a *Agent) wantedImage() upgrade.Wanted {
 	}
 }
 
-// watchImage rolls back the agent's image if it is not proven before the deadline. It does not depend on
-// reconciliations, because a broken image could block them.
+// watchImage rolls back the agent's image if it is not proven before the deadline. It runs separately, because a
+// broken image could block reconciliations.
 func (a *Agent) watchImage(ctx context.Context) error {
 	for wait := a.UpgradeDeadline; ; wait = again {
 		select {
@@ -90,8 +90,7 @@ func (a *Agent) watchImage(ctx context.Context) error {
 // again is the interval of watchImage after the deadline.
 const again = 30 * time.Second
 
-// agentImage returns the agent's image in the settings, from a configured mirror. It returns "" for an image without
-// a digest.
+// agentImage returns the agent's image in the settings, or its mirror. It returns "" for an image without a digest.
 func agentImage(settings bundle.Settings) string {
 	name, pin, pinned := strings.Cut(settings.Agent, "@")
 	if !pinned {

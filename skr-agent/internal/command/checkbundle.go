@@ -28,7 +28,7 @@ const (
 	checkOfEnrollment = "enrollment"
 )
 
-// seen is the state with which the agent would verify a bundle. A thumbprint or UID that cannot be read is "".
+// seen is the state with which the agent would verify a bundle. An unreadable thumbprint or UID is "".
 type seen struct {
 	known           bootstrap
 	thumbprint, uid string
@@ -72,8 +72,8 @@ func judge(ctx context.Context, puller *pull.Puller, restored error, s seen) []p
 	return append(findings, judgeEnrollment(puller.Current(), puller.Root(), s, unknown, time.Now()))
 }
 
-// unknown returns the part of the agent's state that could not be read, or "" if all parts were read. Without this
-// part, the check could accept a bundle that the agent refuses.
+// unknown returns the part of the agent's state that could not be read, or "" if all parts were read. Without it, the
+// check could accept a bundle that the agent refuses.
 func (s seen) unknown(restored error) string {
 	switch {
 	case s.thumbprint == "":
@@ -108,8 +108,8 @@ func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 	return findings
 }
 
-// judgeBundle returns the finding for the newest bundle. changed means that the bundle would replace current, the
-// last accepted bundle.
+// judgeBundle returns the finding for the newest bundle. current is the last accepted bundle. changed is true if the
+// newest bundle would replace it.
 func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed bool, err error) preflight.Finding {
 	switch {
 	case errors.As(err, new(*intake.MissingError)):

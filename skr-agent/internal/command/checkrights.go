@@ -76,7 +76,7 @@ func impersonating(permissions []preflight.Permission, users []string) []preflig
 	return all
 }
 
-// ownRights turns failures into warnings, because the required permissions depend on the modules.
+// ownRights turns failed findings into warnings, because the required permissions depend on the modules.
 func ownRights(whose string, findings []preflight.Finding) []preflight.Finding {
 	for i := range findings {
 		if findings[i].Result == preflight.Failed {

@@ -27,7 +27,7 @@ func TestExportReportRefusesReportOfAnotherRuntime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, repository := range []string{"berlin", "tokyo"} { // report of berlin in tokyo's repository
+	for _, repository := range []string{"berlin", "tokyo"} { // berlin's report in tokyo's repository
 		if err := store.PushReport(t.Context(), store.NewLayout(folder), repository, manifest); err != nil {
 			t.Fatal(err)
 		}

@@ -39,8 +39,8 @@ type bootstrap struct {
 	location string
 	runtime  string
 	token    *trust.Token
-	// assigned is the Kyma to which the enrollment token assigns the runtime. replace allows a move to another
-	// control plane.
+	// assigned is the Kyma in the enrollment token. replace is true if the token allows a move to another control
+	// plane.
 	assigned bundle.Assigned
 	replace  bool
 	// notifications is the URL of the publisher's notification server. Empty if none is configured.
@@ -166,8 +166,8 @@ func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identi
 	return identity, nil
 }
 
-// kept returns the value of a field of an immutable Secret. If the Secret does not exist, it creates the Secret with
-// a generated value.
+// kept returns the value of a field of an immutable Secret. If the Secret does not exist, kept creates it with a
+// generated value.
 func kept(
 	ctx context.Context, uncached client.Client, name client.ObjectKey, field string, generate func() ([]byte, error),
 ) ([]byte, error) {

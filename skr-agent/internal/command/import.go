@@ -96,7 +96,7 @@ func importOne(
 	return target.Import(ctx, paths)
 }
 
-// imported is an imported file in the output of the command import.
+// imported is an entry in the output of the command import.
 type imported struct {
 	Files            []string `json:"files"`
 	importer.Outcome `json:",inline"`

@@ -138,7 +138,7 @@ func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 }
 
-// bundleInForce reads and verifies the last accepted bundle, like the agent at startup.
+// bundleInForce reads and verifies the last accepted bundle, as the agent does at startup.
 func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*bundle.Bundle, error) {
 	known, err := readBootstrap(ctx, api, &runFlags{trust: trustFile})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // errBootstrapChanged stops the manager after a change of the bootstrap Secret.
 var errBootstrapChanged = errors.New("the bootstrap Secret changed")
 
-// stopOnRequest returns a function that stops the manager with errBootstrapChanged. It does not block, and can be
-// called several times.
+// stopOnRequest returns a function that stops the manager with errBootstrapChanged. The function does not block, and
+// can be called several times.
 func stopOnRequest(mgr ctrl.Manager) (end func(), err error) {
 	requested := make(chan struct{})
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {

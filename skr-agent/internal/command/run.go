@@ -122,7 +122,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	return cmd
 }
 
-// collectAt is the GOGC value. Half of Go's default reduces the memory usage on the customer's node.
+// collectAt is the value of GOGC. It is half of Go's default, to reduce memory usage on the customer's node.
 const collectAt = 50
 
 func (f *runFlags) run(ctx context.Context, g *cli.Root) error {

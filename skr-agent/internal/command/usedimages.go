@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
 )
 
-// maxUsedQuestionBytes limits the input: a module's content and values in base64, and its Manifest.
+// maxUsedQuestionBytes limits the size of the command's input: a module's content and values in base64, and its
+// Manifest.
 const maxUsedQuestionBytes = 3*bundle.MaxLayerBytes + bundle.MaxDocumentBytes
 
 // newUsedImages returns the hidden command that renders modules for `kcp-publisher export --images`.

@@ -69,8 +69,8 @@ func newVerify() *cobra.Command {
 	return cmd
 }
 
-// verify verifies a bundle like a newly enrolled agent with this root of trust. It first updates the root from the
-// registry.
+// verify verifies a bundle as a newly enrolled agent with this root of trust would. It first updates the root from
+// the registry.
 func verify(
 	ctx context.Context, registries *store.Registries, ref string, trusted bundle.Trust,
 ) (bundle.Bundle, trust.Root, error) {
@@ -111,8 +111,8 @@ func verifyAt(
 	return opened.Bundle, trusted.Root, err
 }
 
-// location is an opened reference. place is the fleet's registry or folder, or nil for a repository outside of a
-// fleet.
+// location is an opened reference to a bundle. place is the fleet's registry or folder, or nil if the reference does
+// not belong to a fleet.
 type location struct {
 	place      store.Store
 	repository store.Reader

@@ -184,7 +184,7 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	return data, nil
 }
 
-// only returns a blob that is stored in a single chunk. It returns false if the blob has other chunks or is damaged.
+// only returns a blob from its only chunk. It returns false if the blob has other chunks or is damaged.
 func only(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
 	count, size, err := shape(chunk.Annotations)
 	if err != nil || count != 1 {
@@ -347,7 +347,7 @@ func namesOf(d digest.Digest, parts []metav1.PartialObjectMetadata) []string {
 			names = append(names, part.Name)
 		}
 	}
-	slices.Sort(names) // the index has a prefix of the chunks' names
+	slices.Sort(names) // the name of the index is a prefix of the chunks' names
 	return names
 }
 

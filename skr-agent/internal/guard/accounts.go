@@ -17,7 +17,8 @@ type Accounts struct {
 }
 
 // ParseAccounts parses account settings: NAME or NAMESPACE/NAME for all modules, and MODULE=NAME or
-// MODULE=NAMESPACE/NAME for one module. MODULE= selects the agent's own permissions. home is the default namespace.
+// MODULE=NAMESPACE/NAME for one module. MODULE= selects the agent's own permissions for one module. home is the
+// default namespace.
 func ParseAccounts(settings []string, home string) (Accounts, error) {
 	a := Accounts{byModule: map[string]string{}}
 	for _, setting := range settings {
@@ -85,7 +86,7 @@ func (a Accounts) Users() []string {
 }
 
 // WithOwnRights returns the start of a sentence about the modules without a ServiceAccount, such as "modules keda,
-// nats are". It returns "" if every module has one.
+// nats are". Empty if every module has one.
 func (a Accounts) WithOwnRights() string {
 	if a.others == "" {
 		return "all modules without a configured ServiceAccount are"

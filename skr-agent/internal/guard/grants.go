@@ -8,9 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// checkRole refuses roles that would make other accounts operators of the agent. Every account that can change
-// agents.kyma-pull.dev is an operator. Aggregation labels on a ClusterRole could extend the roles view, edit and
-// admin.
+// checkRole refuses roles that would make other accounts operators of the agent, directly or by aggregation. Every
+// account that can change agents.kyma-pull.dev is an operator.
 func checkRole(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	if k.Group != rbacGroup {

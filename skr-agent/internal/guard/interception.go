@@ -15,7 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// interceptor is the common part of webhooks, admission policies and their bindings. where is its field path.
+// interceptor is the part that webhooks, admission policies and their bindings have in common. where is its field
+// path.
 type interceptor struct {
 	matching
 	where string
@@ -44,7 +45,7 @@ type target struct {
 	group, resource string
 	// labels are the labels of the objects, without openLabels. Nil if the labels are unknown.
 	labels labels.Set
-	// inCluster means that the objects are cluster-scoped. A namespaceSelector cannot exclude them.
+	// inCluster is true for cluster-scoped objects. A namespaceSelector cannot exclude them.
 	inCluster bool
 }
 
@@ -57,7 +58,7 @@ var openLabels = []string{
 // targets returns the objects that a module's webhooks and policies must not intercept: the agent's custom resources,
 // Secrets, Lease, Events, namespace, pods, controllers and CRDs.
 func targets() []target {
-	// The chart sets this label to prevent Istio's proxy in the agent's pods.
+	// The chart sets this label to keep Istio's proxy out of the agent's pods.
 	pods, none := labels.Set{LabelApp: AgentName, "sidecar.istio.io/inject": "false"}, labels.Set{}
 	all := []target{
 		{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", inCluster: true},
@@ -82,8 +83,7 @@ func targets() []target {
 }
 
 // checkInterception refuses webhooks, policies and bindings that could intercept requests about the agent's objects,
-// now or after a change of labels. policies contains the module's policies, as KIND NAME. The returned text contains
-// the fix.
+// now or after a change of labels. policies contains the module's policies, as KIND NAME.
 func checkInterception(o *unstructured.Unstructured, home string, policies map[string]bool) string {
 	all, problem := interceptors(o)
 	if problem != "" {

@@ -38,12 +38,12 @@ func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Se
 	return left
 }
 
-// LabelSidecar prevents Istio's proxy in a pod.
+// LabelSidecar is the label that keeps Istio's proxy out of a pod.
 const LabelSidecar = "sidecar.istio.io/inject"
 
-// SafeLabels returns the labels to apply to the agent's namespace. A label that would expose the agent's requests to
-// a webhook or policy keeps its current value. left contains labels of other field managers. The error lists each
-// unchanged label with the reason.
+// SafeLabels returns the labels to apply to the agent's namespace. A label keeps its current value if a change would
+// let a webhook or policy intercept the agent's requests. left contains labels of other field managers. The error
+// lists each unchanged label with the reason.
 func SafeLabels(
 	live, left, want labels.Set, home string, installed []unstructured.Unstructured,
 	pods []metav1.PartialObjectMetadata,

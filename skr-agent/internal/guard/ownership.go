@@ -15,7 +15,7 @@ import (
 type Owner struct {
 	Mark      string // the Manifest as namespace/name, as in the annotation owned-by
 	Module    string
-	Inherits  []string // lifecycle-manager's marks on the module's objects; nil if unknown
+	Inherits  []string // values of lifecycle-manager's mark on the module's objects; nil if unknown
 	Namespace string   // namespace of all Manifests
 }
 
@@ -24,8 +24,8 @@ func (by Owner) Made(o *metav1.PartialObjectMetadata) bool {
 	return o.Annotations[v1beta2.AnnotationOwnedBy] == by.Mark
 }
 
-// Owns reports whether the Manifest can write and delete an object: its annotation owned-by or adopt names the
-// Manifest, or lifecycle-manager installed it for the module.
+// Owns reports whether the Manifest can write and delete an object: the object's annotation owned-by or adopt names
+// the Manifest, or lifecycle-manager installed the object for the module.
 func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	mark, module := o.Annotations[v1beta2.AnnotationOwnedBy], o.Labels[v1beta2.LabelModuleName]
 	if by.Made(o) || o.Annotations[v1beta2.AnnotationAdopt] == by.Mark {
@@ -34,8 +34,8 @@ func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	return takeover.Installed(o, by.Namespace, by.Inherits) || mark == "" && module == by.Module
 }
 
-// OwnsDefaultCR reports whether the Manifest can write and delete a default CR. Unlike Owns, it accepts an unmarked
-// CR of lifecycle-manager.
+// OwnsDefaultCR reports whether the Manifest can write and delete a default CR. Unlike Owns, it accepts a CR of
+// lifecycle-manager without an annotation.
 func (by Owner) OwnsDefaultCR(o *metav1.PartialObjectMetadata) bool {
 	bare := o.Annotations[v1beta2.AnnotationOwnedBy]+o.Annotations[v1beta2.AnnotationOwnedByDeprecated]+
 		o.Labels[v1beta2.LabelModuleName] == ""
@@ -43,8 +43,7 @@ func (by Owner) OwnsDefaultCR(o *metav1.PartialObjectMetadata) bool {
 }
 
 // MayDelete returns a function that reports whether an object in a Manifest's inventory can be deleted with the
-// Manifest. If inherited is true, it accepts lifecycle-manager's mark for the module. Objects outside the inventory
-// are never deleted.
+// Manifest. If inherited is true, the function also accepts objects that lifecycle-manager installed for the module.
 func (by Owner) MayDelete(inherited bool) func(*metav1.PartialObjectMetadata) bool {
 	if !inherited {
 		return by.Made
@@ -54,8 +53,8 @@ func (by Owner) MayDelete(inherited bool) func(*metav1.PartialObjectMetadata) bo
 	}
 }
 
-// Applied reports whether a field manager applied an object without a mark. A client can remove the mark, but
-// managedFields still contain the field manager.
+// Applied reports whether managedFields show that a field manager applied an object. A client can remove the
+// annotation owned-by, but not this entry.
 func Applied(o *metav1.PartialObjectMetadata, manager string) bool {
 	return o.Annotations[v1beta2.AnnotationOwnedBy] == "" &&
 		slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {

@@ -23,7 +23,8 @@ var ownKinds = map[string]string{
 	"ModuleReleaseMeta": "modulereleasemetas", "Watcher": "watchers",
 }
 
-// Protected returns the reason why no module can write an object, or "" if modules can write it.
+// Protected returns the reason why no module can write an object, or "" if modules can write it. home is the agent's
+// namespace.
 func Protected(k Key, home string) string {
 	for _, rule := range []func(Key, string) string{agentKind, agentDefinition, agentAPI, trustedCA, agentObject} {
 		if text := rule(k, home); text != "" {
@@ -47,7 +48,7 @@ func agentDefinition(k Key, _ string) string {
 	return ""
 }
 
-// checkDefinition refuses CRDs that the API server would not serve as named. A CRD must not claim a built-in kind.
+// checkDefinition refuses CRDs that claim a built-in kind, or that the API server would not serve as named.
 func checkDefinition(o *unstructured.Unstructured, _ string) string {
 	if !IsCRD(o.GroupVersionKind().GroupKind()) {
 		return ""
@@ -65,8 +66,8 @@ func checkDefinition(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// claimsOwnName reports whether a CRD uses a name of the agent's kinds. If the agent's CRD is deleted, such a CRD
-// would block its restoration.
+// claimsOwnName reports whether a CRD uses a name of the agent's kinds. Such a CRD could block the restoration of the
+// agent's CRD.
 func claimsOwnName(o *unstructured.Unstructured) bool {
 	names, _, _ := unstructured.NestedMap(o.Object, "spec", "names")
 	short, _, _ := unstructured.NestedStringSlice(names, "shortNames")

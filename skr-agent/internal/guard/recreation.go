@@ -18,9 +18,8 @@ func HoldsData(o *unstructured.Unstructured) bool {
 	return IsCRD(o.GroupVersionKind().GroupKind()) || IsCustom(k.Group)
 }
 
-// MayRecreate reports whether an object can be deleted and created again, according to its annotation recreate.
-// version is the annotation's value on the module version, which applies to objects without data and without the
-// annotation.
+// MayRecreate reports whether an object can be deleted and created again, according to the annotation recreate.
+// version is the value for the module version. It applies to objects without data and without the annotation.
 func MayRecreate(o *unstructured.Unstructured, version string) bool {
 	own := o.GetAnnotations()[v1beta2.AnnotationRecreate]
 	if HoldsData(o) {

@@ -29,7 +29,7 @@ type Plurals func(schema.GroupVersionKind) (resource string, known bool)
 
 // Work lists the objects that the agent accesses to install, maintain and remove a module.
 type Work struct {
-	Shared    []*unstructured.Unstructured // shared namespaces, which are only labeled
+	Shared    []*unstructured.Unstructured // shared namespaces, which get labels and are never deleted
 	Applied   []*unstructured.Unstructured
 	DefaultCR *unstructured.Unstructured // created once and then unchanged; nil if the module has none
 	Pruned    []PrunedObject

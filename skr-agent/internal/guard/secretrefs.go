@@ -14,15 +14,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// These expressions match parameters of storage classes with the name or namespace of a Secret, such as
+// secretName and secretNamespace match parameters of storage classes with the name or namespace of a Secret, such as
 // csi.storage.k8s.io/node-publish-secret-name.
 var (
 	secretName      = regexp.MustCompile(`(?i)secret-?name$`)
 	secretNamespace = regexp.MustCompile(`(?i)secret-?namespace$`)
 )
 
-// secretIn returns the name of an agent's Secret that a value references, or "" without such a reference. It searches
-// all fields. namespace is the default namespace of references.
+// secretIn returns the name of an agent's Secret that any field of value references, or "" without such a reference.
+// namespace is the default namespace of references.
 func secretIn(value any, namespace, home string) string {
 	switch v := value.(type) {
 	case map[string]any:

@@ -20,8 +20,8 @@ func checkQuota(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// Limits of a module's priority levels. The API server divides its seats by shares (KEP-1040), so a very large share
-// would starve other levels. Queues use memory of the API server.
+// Limits of a module's priority levels: shares and queues. The API server divides its capacity by shares (KEP-1040),
+// so a very large share would starve other levels. Queues use memory of the API server.
 const (
 	maxShares = 100
 	maxQueues = 256

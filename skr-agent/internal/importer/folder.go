@@ -20,7 +20,7 @@ type Folder struct {
 	seen       map[string]string // size and modification time of each file in the last scan
 	handled    map[string]string // size and modification time of each imported or refused file
 	incomplete [][]string        // refused files that can be accepted later without a change
-	retryAt    time.Time         // time of the next attempt for incomplete; zero if another file must be added first
+	retryAt    time.Time         // time of the next attempt for incomplete; zero if another file is needed first
 	reported   map[string]string // last error of each file in incomplete
 }
 

@@ -81,7 +81,7 @@ func readList(
 }
 
 // blobs returns the blobs of an image in the file, each before the manifests that refer to it. It adds blobs that are
-// not at the target either to missing.
+// also missing at the target to missing.
 func (i Importer) blobs(
 	ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *missingBlobs,
 ) ([]ocispec.Descriptor, error) {

@@ -1,9 +1,8 @@
 // Package importer imports exported files into a registry or folder. It verifies the complete file before it writes
 // anything to the target.
 //
-// Files are verified like a registry. The pinned root of trust verifies bundles, digests in bundles verify contents,
-// and a signed list verifies images. The import writes a bundle after its content, so an interrupted import keeps the
-// previous bundle.
+// The pinned root of trust verifies bundles, digests in bundles verify contents, and a signed list verifies images.
+// The import writes a bundle after its content, so an interrupted import keeps the previous bundle.
 package importer
 
 import (
@@ -49,7 +48,7 @@ type Outcome struct {
 	// TrustedAtFirst is the digest of a root of trust that this import pinned. An operator must compare it with the
 	// fleet's root.
 	TrustedAtFirst digest.Digest `json:"trustedAtFirst,omitempty"`
-	// Written is the number of written blobs and manifests. Known is the number of existing ones.
+	// Written is the number of written blobs and manifests. Known is the number of those that already existed.
 	Written int `json:"written"`
 	Known   int `json:"known"`
 }
@@ -97,8 +96,8 @@ type accepted struct {
 	roots   []int64
 	images  []bundle.CarriedImage
 	list    *airgap.Reference
-	// made is the predicate of the signed list of images. kept contains images that a newer list for another runtime
-	// contains.
+	// made is the predicate of the signed list of images. kept contains images that are also in a newer list of
+	// another runtime.
 	made bundle.CarriedPredicate
 	kept map[string]bool
 	// contents are the bundles' contents that are in the file.
@@ -273,7 +272,7 @@ func (i Importer) last(
 	return verified.Accepted, nil
 }
 
-// want is a content that a bundle refers to. needed means that the import fails without the content.
+// want is a content that a bundle refers to. If needed is true, the import fails without the content.
 type want struct {
 	content bundle.Content
 	what    string

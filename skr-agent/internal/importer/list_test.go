@@ -32,8 +32,8 @@ func image(t *testing.T, content string) (bundle.CarriedImage, []airgap.Item) {
 	}, []airgap.Item{airgap.InMemory(config), airgap.InMemory(layer), airgap.InMemory(manifest)}
 }
 
-// journey returns a file with the runtime's next bundle and an image. change modifies the list of images before it is
-// signed.
+// journey returns a file with the runtime's next bundle and an image. The function change modifies the list of images
+// before it is signed.
 func (s *sender) journey(
 	sequence int64, content string, change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle),
 ) airgap.Layout {

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// pin returns the root of trust for an import without a configured root: the oldest root at the target, or else in
-// the file. The boolean is true for a root from the file.
+// pin returns the root of trust for an import without a configured root: the oldest root at the target, or else the
+// oldest root in the file. The second result is true for a root in the file.
 //
 // Agents do not use this root. They always verify with their own pinned root.
 func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool, error) {
@@ -34,8 +34,8 @@ func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool,
 	return root, true, err
 }
 
-// oldestRoot reads the oldest root of trust in a repository. It returns the zero Root without a root. where describes
-// the repository in errors.
+// oldestRoot reads the oldest root of trust in a repository, or returns the zero Root. where describes the repository
+// in errors.
 func oldestRoot(ctx context.Context, repository store.Reader, where string) (trust.Root, error) {
 	tags, err := store.Tags(ctx, repository)
 	if err != nil {

@@ -78,8 +78,8 @@ func (a *actor) owned(ctx context.Context, r v1beta2.Resource) (*metav1.PartialO
 	return o, err
 }
 
-// metadata is like owned, but returns errAbsentKind if the kind does not exist. The result has the version of the
-// successful read.
+// metadata is like owned, but returns errAbsentKind if the kind does not exist. The result has the API version in
+// which it was read.
 func (a *actor) metadata(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
 	var o *metav1.PartialObjectMetadata
 	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {

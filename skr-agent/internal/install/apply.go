@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// apply applies the content of a Manifest, or only the changed objects. It sets the outcome's state if it failed or
-// must wait.
+// apply applies the content of a Manifest, or only the changed objects. The outcome has a state only if the apply
+// failed or must wait.
 func (i *Installer) apply(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys,
 ) (outcome, error) {
@@ -93,7 +93,7 @@ func (i *Installer) prepare(
 		return p, out, nil
 	}
 	if i.now().Sub(known.checkedAt) >= i.Resync {
-		known.settled = nil // compare all objects again
+		known.settled = nil // compare all objects
 	}
 	if out.rights, problem, err = i.check(ctx, m, &p); err != nil {
 		return plan{}, outcome{}, err
@@ -111,7 +111,7 @@ func (i *Installer) prepare(
 	p.recreate = tried.recreate
 	switch {
 	case tried.problem == nil:
-	case m.Applied() == nil: // first installation: apply the accepted objects
+	case m.Applied() == nil: // first installation: apply the objects that the API server accepts
 		p.refused = tried.problem
 	default:
 		out.untouched = !isBegun(m)
@@ -132,8 +132,8 @@ func (i *Installer) prepare(
 	return p, out, nil
 }
 
-// check runs before any object of a plan is written. It returns the problem that prevents the apply. rights is nil if
-// the permissions of the module's account are unknown.
+// check runs before any object of a plan is written. problem prevents the apply. rights is the result of checking the
+// account's permissions.
 func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (rights, problem *finding, err error) {
 	if rights, problem, err = i.mayApply(ctx, m, *p); err != nil || problem != nil {
 		return rights, problem, err
@@ -163,8 +163,8 @@ func (i *Installer) write(
 	return applied, wait, err
 }
 
-// refused handles errors of the API server during an apply. Temporary errors cause a retry. Errors that the module
-// causes make the module fail.
+// refused handles errors of the API server during an apply. Temporary errors cause a retry. If the module causes an
+// error, its state becomes Error.
 func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p plan, err error) (outcome, error) {
 	var definite, temporary []string
 	forbidden := false
@@ -183,7 +183,7 @@ func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p pla
 		out.installation = p.refused
 		return i.failed(m, known, out), nil
 	case len(definite) == 0:
-		// The server of a webhook can be part of this module, so the webhook can fail until the server runs.
+		// The webhook fails until its server runs, and the server can be part of this module.
 		return i.waiting(m, known, out, "waiting for the API server to accept "+firstFew(temporary)), nil
 	}
 	out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: firstFew(append(definite, p.unknown...))}
@@ -247,7 +247,7 @@ func isTemporary(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// plan renders the content and returns the plan. The finding describes a problem of the module. An error is
+// plan renders the content and returns the plan. The finding is a problem that the module causes. Errors are
 // temporary.
 func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *finding, error) {
 	content, problem, err := i.rendered(ctx, m)
@@ -276,8 +276,8 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 	return p, problem, err
 }
 
-// planFor returns the plan for the next step: all objects for stepApply, otherwise the changed objects. It prefers
-// the cached plan to another rendering.
+// planFor returns the plan for the next step: all objects for stepApply, otherwise the changed objects. It uses the
+// cached plan if possible.
 func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step, changed keys) (plan, *finding, error) {
 	if todo == stepApply {
 		return i.plan(ctx, m)
@@ -291,8 +291,8 @@ func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step,
 	return p, problem, err
 }
 
-// claimed returns a conflict if another Manifest owns an object of the plan. It adds objects that other Manifests
-// release to the plan.
+// claimed returns a conflict if another Manifest owns an object of the plan. It records in the plan which objects
+// other Manifests release.
 func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	others, err := i.others(ctx, m)
 	if err != nil {

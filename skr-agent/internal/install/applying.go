@@ -17,7 +17,7 @@ import (
 )
 
 // Server-side apply needs one request per object, without a dry run or a read. The API server does not write
-// unchanged objects. The response shows whether an object changed (see ownFields). Settled objects are skipped.
+// unchanged objects, and its response shows whether an object changed (see ownFields).
 
 // maxPassWait limits how long a reconciliation waits for a watch or a CRD. Afterwards, the worker is free for other
 // modules.
@@ -27,8 +27,8 @@ const maxPassWait = 1500 * time.Millisecond
 // once.
 const servedAfter = 200 * time.Millisecond
 
-// applyPlan applies a plan stage by stage and returns the changed objects. If a stage must wait for the previous
-// stage, wait contains the reason. Refused objects do not block the others.
+// applyPlan applies a plan stage by stage and returns the changed objects. wait is the reason to wait before the next
+// stage. Refused objects do not block the others.
 func (i *Installer) applyPlan(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, seen keys,
 ) (applied []key, wait string, err error) {
@@ -149,7 +149,7 @@ func (a *actor) applyObject(
 	return live, nil
 }
 
-// ensureWatches starts the watches of resources and waits a short time until they run.
+// ensureWatches starts the watches of resources and waits up to maxPassWait until they run.
 func (i *Installer) ensureWatches(
 	ctx context.Context, resources []v1beta2.Resource, defined map[string]bool,
 ) (bool, error) {
@@ -178,8 +178,8 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// unestablished waits a short time until the API server serves the CRDs of a stage. It returns a message about the
-// first CRD that is not served.
+// unestablished waits up to maxPassWait until the API server serves the CRDs of a stage. It returns a message about
+// the first CRD that is not served.
 func (i *Installer) unestablished(
 	ctx context.Context, a *actor, known *memo, stage []*unstructured.Unstructured,
 ) (string, error) {

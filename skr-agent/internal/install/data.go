@@ -22,8 +22,8 @@ import (
 // dataInterval is the interval between two checks of objects that an upgrade keeps because they contain data.
 const dataInterval = time.Minute
 
-// keepsData returns the reason why an upgrade must not delete an object: the deletion would delete data of users or
-// other modules. It returns "" if the object can be deleted.
+// keepsData returns the reason why an upgrade must not delete an object, because data of users or other modules would
+// be lost. It returns "" if the object can be deleted.
 func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource) (string, error) {
 	gk := keyOf(r).GroupKind()
 	isClaim := gk == schema.GroupKind{Kind: "PersistentVolumeClaim"} || gk == schema.GroupKind{Kind: "PersistentVolume"}
@@ -129,8 +129,8 @@ func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 	}
 }
 
-// isControlledInNamespace reports whether an object has a namespaced controller, which contents lists instead of the
-// object.
+// isControlledInNamespace reports whether an object has a namespaced controller. The function contents then lists the
+// controller instead of the object.
 func (i *Installer) isControlledInNamespace(o *metav1.PartialObjectMetadata) (bool, error) {
 	controller := metav1.GetControllerOfNoCopy(o)
 	if controller == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// exposes returns a problem if new labels of the agent's namespace would let an installed webhook or policy intercept
-// the agent's requests.
+// exposes returns a problem if the plan's labels for the agent's namespace would let an installed webhook or policy
+// intercept the agent's requests.
 func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	for _, o := range p.shared {
 		if o.GetName() != i.Namespace {

@@ -160,8 +160,8 @@ func isIdentity(p pointer) bool {
 		)
 }
 
-// keepLive returns copies of objects with live values in ignored fields and in the replicas of autoscaled workloads.
-// Objects that do not exist yet are unchanged.
+// keepLive returns copies of objects with their live values of ignored fields and of the replicas of autoscaled
+// workloads.
 func (i *Installer) keepLive(
 	ctx context.Context, a *actor, stage []*unstructured.Unstructured, p plan,
 ) ([]*unstructured.Unstructured, error) {
@@ -202,8 +202,8 @@ func (i *Installer) keepLive(
 	return kept, nil
 }
 
-// takeLive sets a field of an object to its live value. It removes the field if another manager owns it, so that the
-// apply does not overwrite concurrent changes.
+// takeLive sets a field of an object to its live value. If another manager owns the field, takeLive removes it, so
+// that the apply does not overwrite concurrent changes.
 func takeLive(o, live *unstructured.Unstructured, p pointer, manager string) {
 	value, found := at(live.Object, p)
 	if !found || isOwnedByOther(live.GetManagedFields(), p, manager) {

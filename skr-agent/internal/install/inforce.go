@@ -29,7 +29,7 @@ func (i *Installer) recordApplied(ctx context.Context, m *v1beta2.Manifest, know
 	return err
 }
 
-// begin records that the apply of a new version starts. After an interruption, the agent does not correct drift
+// begin records that the apply of a new version starts. After an interruption, the agent then does not correct drift
 // toward the old version.
 func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	applied := m.Applied()
@@ -39,14 +39,14 @@ func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo)
 	known.begun = true
 	wanted := m.RequestedVersion().Digest
 	if applied.Begun == wanted || !i.signed(m) {
-		return nil // the record has no valid signature, so do not sign it again
+		return nil // do not sign a record without a valid signature
 	}
 	applied.Begun = wanted
 	_, err := i.writeRecord(ctx, m, known, *applied)
 	return err
 }
 
-// writeRecord writes the signed record of the applied version to the Manifest's annotations and reports whether it
+// writeRecord writes the signed record of the applied version to the Manifest's annotations. It reports whether it
 // succeeded. A module works without the record, so only temporary errors are returned.
 func (i *Installer) writeRecord(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, version v1beta2.AppliedVersion,
@@ -124,8 +124,8 @@ func (i *Installer) signed(m *v1beta2.Manifest) bool {
 }
 
 // lastApplied returns a copy of the Manifest with the version that was last applied completely. It returns nil if the
-// version is unknown, or if the apply of another version has started. For another than the requested version, the
-// copy has no default CR, because users can have changed the CR.
+// version is unknown, or if the apply of another version has started. If the requested version is another one, the
+// copy has no default CR.
 func (i *Installer) lastApplied(m *v1beta2.Manifest) *v1beta2.Manifest {
 	applied := m.Applied()
 	if applied == nil || applied.Begun != "" || applied.ImagesLeftOut || !i.signed(m) {
@@ -160,13 +160,15 @@ func isBegun(m *v1beta2.Manifest) bool {
 	return applied != nil && applied.Begun != "" && applied.Begun == m.RequestedVersion().Digest
 }
 
-// hasWrongRecord reports whether the record contains another version, or an incomplete apply.
+// hasWrongRecord reports whether the record of the applied version is wrong: it contains another version, or an
+// incomplete apply.
 func hasWrongRecord(m *v1beta2.Manifest) bool {
 	applied := m.Applied()
 	return applied != nil && (applied.Begun != "" || applied.Version != m.Spec.Version)
 }
 
-// mustCorrectApplied reports whether to correct drift of the last applied version after a failure.
+// mustCorrectApplied reports whether to correct drift of the last applied version, because the requested version
+// failed.
 func mustCorrectApplied(m *v1beta2.Manifest, out outcome) bool {
 	if out.state != v1beta2.StateError || out.forbidden && isLastApplied(m) {
 		return false
@@ -187,7 +189,7 @@ func (i *Installer) correctApplied(ctx context.Context, m *v1beta2.Manifest, kno
 	if err != nil || problem != nil {
 		return changed // the status reports only the problem of the requested version
 	}
-	// The same checks as for a new version apply.
+	// Check the last applied version like a new version.
 	if _, problem, err = i.check(ctx, was, &p); err != nil || problem != nil {
 		return changed
 	}

@@ -96,7 +96,7 @@ func (n *inspection) missed(err error) {
 	}
 }
 
-// objects adds the module's objects to the details. Objects that are not ready come first.
+// objects adds the module's objects to the details, first those that are not ready.
 func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[key]bundle.DetailedObject,
 	seen *watches) {
 	var all []bundle.DetailedObject

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Reconcile runs the next step for one Manifest and records the outcome.
+// Reconcile runs the next step for one Manifest and writes its status.
 func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	m, err := i.read(ctx, req)
 	if err != nil || m == nil || m.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True ||
@@ -45,8 +45,8 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return i.record(ctx, m, out)
 }
 
-// read returns a Manifest, or nil if it does not exist. An outdated cache could contain an old inventory, so read
-// uses the cache only if it contains the version that this process last read or wrote.
+// read returns a Manifest, or nil if it does not exist. It uses the cache only if the cached version is the one that
+// this process last read or wrote, because an older inventory would lose objects.
 func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manifest, error) {
 	var m v1beta2.Manifest
 	if version := i.version(req.NamespacedName); version != "" {
@@ -77,8 +77,9 @@ const (
 // heldInterval is the interval between two attempts to delete a pruned object.
 const heldInterval = 5 * time.Second
 
-// next returns the next step for a Manifest. All objects are compared if the Manifest changed, after a start of the
-// agent, at the resync interval, while objects wait for deletion, and if the record of the applied version is wrong.
+// next returns the next step for a Manifest. All objects are compared after a change of the Manifest, after a start
+// of the agent, and at the resync interval. They are also compared while objects wait for deletion, or if the record
+// of the applied version is wrong.
 func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync time.Duration) step {
 	switch {
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
@@ -90,7 +91,7 @@ func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync t
 		known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
 		return stepApply
 	case changed.overlaps(known.dropped):
-		return stepApply // another module may have taken over a dropped object
+		return stepApply // another module may have taken over an object that this module drops
 	case len(changed) > 0:
 		return stepCorrect
 	}
@@ -137,7 +138,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 		return outcome{}, err
 	}
 	changed := i.watches.take(name)
-	changed.keepOnly(i.kept(m)) // watches also report objects to prune
+	changed.keepOnly(i.kept(m)) // ignore changes of objects to prune
 	todo := next(m, *known, changed, i.now(), i.Resync)
 	var heldBack time.Duration
 	if todo == stepCorrect {

@@ -22,8 +22,8 @@ func intercepts(gk schema.GroupKind) bool {
 	}
 }
 
-// pruneInterceptors deletes interceptors that are not in the new version, before the version is applied. It ignores
-// missing permissions, which prune reports later.
+// pruneInterceptors deletes webhooks, policies and APIServices that are not in the new version, before the version is
+// applied. It ignores missing permissions, which prune reports later.
 func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p plan) error {
 	dropped := slices.DeleteFunc(slices.Clone(p.prune), func(r v1beta2.Resource) bool {
 		return !intercepts(keyOf(r).GroupKind())
@@ -39,8 +39,8 @@ func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, 
 	return err
 }
 
-// applyInterceptors applies only the existing webhooks, policies and APIServices of a plan, because the new version
-// may correct a broken one. It returns only temporary errors.
+// applyInterceptors applies only the existing webhooks, policies and APIServices of a plan, in case one of them is
+// broken and the new version corrects it. It returns only temporary errors.
 func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 	for _, o := range slices.Concat(p.stages[:]...) {
 		if !intercepts(o.GroupVersionKind().GroupKind()) {
@@ -57,8 +57,8 @@ func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 	return nil
 }
 
-// applyInterceptorsFirst deletes or corrects interceptors after a failed dry run. It returns true if another dry run
-// can succeed.
+// applyInterceptorsFirst deletes or corrects webhooks, policies and APIServices after a failed dry run. It returns
+// true if another dry run can succeed.
 func (i *Installer) applyInterceptorsFirst(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan,
 ) (bool, error) {
@@ -77,7 +77,7 @@ func (i *Installer) applyInterceptorsFirst(
 }
 
 // leaveUnread removes unreadable custom resources from a plan, because another object of the plan may be the operator
-// with their conversion webhook. They stay in the inventory.
+// with their conversion webhook. The custom resources stay in the inventory.
 func (p *plan) leaveUnread() {
 	if len(p.unread) == 0 {
 		return

@@ -36,7 +36,7 @@ func jobVersion(m *v1beta2.Manifest) string {
 	}
 }
 
-// completedJobs returns the recorded Jobs of the Manifest's version that completed and were deleted.
+// completedJobs returns the Jobs of the Manifest's version that are recorded as completed and deleted.
 func completedJobs(m *v1beta2.Manifest) keys {
 	noted := strings.Fields(m.Annotations[v1beta2.AnnotationCompletedJobs])
 	completed := keys{}
@@ -50,7 +50,7 @@ func completedJobs(m *v1beta2.Manifest) keys {
 	return completed
 }
 
-// addCompletedJobs records Jobs that completed and were deleted.
+// addCompletedJobs records that Jobs completed and were deleted.
 func (i *Installer) addCompletedJobs(ctx context.Context, m *v1beta2.Manifest, jobs keys) error {
 	completed := completedJobs(m)
 	before := len(completed)
@@ -90,7 +90,7 @@ func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) er
 }
 
 // withoutCompleted returns a stage without the Jobs that completed for this version. A missing Job with a TTL is
-// treated as completed if the version was already applied. seen contains Jobs that were deleted before completion.
+// treated as completed, unless it is in seen, the changed objects.
 func (i *Installer) withoutCompleted(
 	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen keys,
 ) ([]*unstructured.Unstructured, error) {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// fewToList is the minimum number of objects of one kind and namespace for a list request instead of single
+	// fewToList is the minimum number of objects of one kind and namespace for a list request instead of separate
 	// reads.
 	fewToList = 2
-	// maxListed limits the objects of a list. The agent reads more objects one by one.
+	// maxListed limits the number of objects in a list. If there are more, the agent reads its objects one by one.
 	maxListed = 100
 )
 
@@ -27,7 +27,7 @@ type listing struct {
 	namespace string
 }
 
-// listed contains the metadata of listed objects.
+// listed contains the metadata of all objects of each listed kind and namespace.
 type listed map[listing]map[key]*metav1.PartialObjectMetadata
 
 var errNotListed = errors.New("kind was not listed")
@@ -78,8 +78,8 @@ func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) 
 	return found, nil
 }
 
-// isUndefined reports whether an object cannot exist, because its CRD is part of the plan and the API server does not
-// serve the kind yet. It records such an object as absent.
+// isUndefined reports whether an object cannot exist yet, because its CRD is part of the plan and the API server does
+// not serve the kind. It records such an object as absent.
 func (p *plan) isUndefined(o *unstructured.Unstructured) bool {
 	gvk := o.GroupVersionKind()
 	if !p.unserved[gvk.GroupKind()] {

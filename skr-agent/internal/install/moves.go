@@ -14,8 +14,8 @@ import (
 )
 
 // An object moves between modules if the new version of the first module omits it and the new version of the second
-// module contains it. The first module keeps the object until the second module has taken it over by writing its own
-// mark. The object is never deleted.
+// module contains it. The first module keeps the object until the second module has marked it as its own. The object
+// is never deleted.
 
 // handOverInterval is the interval between two checks of objects that wait for a takeover by another module.
 const handOverInterval = time.Second
@@ -45,8 +45,8 @@ func isActive(m *v1beta2.Manifest) bool {
 		m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True
 }
 
-// newOwners returns the module that requests each dropped object. It omits objects without a new module. A refused
-// module gets no objects, so it cannot delay the removal of another module.
+// newOwners returns the module that requests each dropped object. It omits objects that no module requests. A module
+// with refused content gets no objects, so it cannot delay the removal of another module.
 func (i *Installer) newOwners(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (map[key]string, error) {
@@ -74,8 +74,7 @@ func (i *Installer) newOwners(
 		}
 		for _, r := range dropped {
 			k := keyOf(r)
-			// A webhook or policy contains no data. A module that is not installed yet creates it again, and must not
-			// keep an outdated one in force.
+			// A webhook or policy contains no data, so the new module can create it again.
 			if wants.has(k) && (complete || !intercepts(k.GroupKind())) {
 				takers[k] = other.Module()
 			}
@@ -84,8 +83,8 @@ func (i *Installer) newOwners(
 	return takers, nil
 }
 
-// releases returns a function that reports whether another Manifest releases an object in its inventory, because its
-// content omits the object or the Manifest is being removed.
+// releases returns a function that reports whether another Manifest releases an object, because its content omits the
+// object or the Manifest is being removed.
 func (i *Installer) releases(ctx context.Context) func(other *v1beta2.Manifest, k key) (bool, error) {
 	rendered := map[string]keys{}
 	return func(other *v1beta2.Manifest, k key) (bool, error) {
@@ -130,7 +129,7 @@ func among(resources []v1beta2.Resource, wanted keys) []v1beta2.Resource {
 }
 
 // handOver returns the dropped objects that can be deleted, and a reason to wait if other modules must take over some
-// of them. While the agent is writing the Manifests of a bundle, no object can be deleted.
+// of them first.
 func (i *Installer) handOver(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (mine []v1beta2.Resource, waiting string, err error) {
@@ -159,7 +158,7 @@ func (i *Installer) handOver(
 			return nil, "", fmt.Errorf("%s: %w", keyOf(r), err)
 		}
 		if live == nil || !deletes(live) {
-			mine = append(mine, r) // deleteObjects skips it without this Manifest's mark
+			mine = append(mine, r) // deleteObjects skips objects without this Manifest's mark
 			continue
 		}
 		moving = append(moving, fmt.Sprintf("%s by module %s", keyOf(r), module))
@@ -176,7 +175,7 @@ func (p *plan) takesOver(k key, mark string, by guard.Owner) bool {
 	return from != "" && from == mark && from != by.Mark
 }
 
-// isAbandoned reports whether an object has the mark of another Manifest that omits and did not delete it, for
+// isAbandoned reports whether an object still has the mark of another Manifest that does not contain it anymore, for
 // example because of the annotation helm.sh/resource-policy: keep.
 func isAbandoned(k key, live *metav1.PartialObjectMetadata, others []*v1beta2.Manifest) bool {
 	for _, other := range others {

@@ -45,8 +45,8 @@ func LabelNamespace(ctx context.Context, cluster client.Client, home string, wan
 	return refused
 }
 
-// liveNamespace returns the agent's namespace, or nil if it does not exist. The agent may list namespaces but not get
-// them.
+// liveNamespace returns the agent's namespace, or nil if it does not exist. It uses a list request, because the agent
+// may list namespaces but not get them.
 func liveNamespace(ctx context.Context, cluster client.Client, home string) (*metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))

@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// observe reads the objects that determine the status of a Manifest. watched means that watches report changes of all
-// these objects. Objects that are unchanged since they were ready or cached are not read.
+// observe reads the objects that determine the status of a Manifest. watched is true if watches report changes of all
+// these objects. It skips objects that are unchanged since they were ready or cached.
 func (i *Installer) observe(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource,
 ) (seen []observation, watched bool, err error) {
@@ -58,7 +58,7 @@ func (i *Installer) observe(
 	return seen, watched, nil
 }
 
-// statusObjects returns the objects that determine the status of a Manifest. watched means that watches report
+// statusObjects returns the objects that determine the status of a Manifest. watched is true if watches report
 // changes of all these objects.
 func (i *Installer) statusObjects(
 	m *v1beta2.Manifest, inventory []v1beta2.Resource,
@@ -93,8 +93,8 @@ const maxCachedObjects = 20
 // readsAtOnce limits concurrent reads for one Manifest.
 const readsAtOnce = 4
 
-// readAll returns observations of the wanted objects in the same order. It does not read unchanged objects that were
-// ready or are cached.
+// readAll reads the wanted objects and returns observations in the same order. It skips objects that are unchanged
+// since they were ready or cached.
 func (i *Installer) readAll(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, wanted []v1beta2.Resource,
 	known func(v1beta2.Resource) bool,
@@ -116,9 +116,8 @@ func (i *Installer) readAll(
 	return seen, group.Wait()
 }
 
-// cachedObject returns an object that need not be read: the response of an apply, or a cached object that is
-// unchanged according to its watch. PersistentVolumeClaims are always read, because their state also depends on the
-// storage class.
+// cachedObject returns an object that need not be read: the response of an apply, or an unchanged cached object.
+// PersistentVolumeClaims are always read, because their state also depends on the storage class.
 func (i *Installer) cachedObject(before *memo, r v1beta2.Resource) *unstructured.Unstructured {
 	k := keyOf(r)
 	if k.GroupKind() == (schema.GroupKind{Kind: "PersistentVolumeClaim"}) {
@@ -197,7 +196,7 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 }
 
 // createDefaultCR creates the default CR if it does not exist. It does not change an existing CR, because users may
-// have edited it. A CR of lifecycle-manager only gets the module's mark.
+// have edited it. A CR that lifecycle-manager created only gets the module's mark.
 func (i *Installer) createDefaultCR(
 	ctx context.Context, a *actor, by guard.Owner, known *memo, p plan,
 ) (created bool, wait string, err error) {

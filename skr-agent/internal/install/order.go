@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// The apply order of kinds within a stage: firstKinds, then all other kinds, then lastKinds.
+// firstKinds are applied before all other kinds of a stage, and lastKinds after them.
 //
 // Source: fluxcd/pkg/ssa, ReconcileOrder.
 var (

@@ -25,8 +25,8 @@ type foreignSearch struct {
 	strange []string
 }
 
-// examine reads the live version of a planned object. It records a missing, unreadable or foreign object. accepted
-// reports whether a live object belongs to the module.
+// examine reads the live version of a planned object. It records an object that is missing, unreadable, or does not
+// belong to the module. accepted reports whether a live object belongs to the module.
 func (s *foreignSearch) examine(
 	ctx context.Context, o *unstructured.Unstructured, found listed, accepted func(*metav1.PartialObjectMetadata) bool,
 ) error {
@@ -51,8 +51,7 @@ func (s *foreignSearch) examine(
 }
 
 // foreignObjects returns a problem if existing objects of a plan do not belong to the module. Objects in the
-// inventory of an installed module belong to it, even if another client replaced them. Unreadable custom resources
-// are recorded in the plan.
+// inventory of an installed module belong to it.
 func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	by, before, whole := i.owner(m), keysOf(m.Status.Synced), installed(m)
 	others, err := i.others(ctx, m)

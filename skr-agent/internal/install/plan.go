@@ -30,7 +30,7 @@ type plan struct {
 	// stages are applied in order: CRDs, namespaces and cluster roles; classes; other built-in kinds; custom
 	// resources, whose webhooks can be part of an earlier stage.
 	stages [4][]*unstructured.Unstructured
-	// unserved contains kinds of CRDs in the content that the API server does not serve yet.
+	// unserved contains the kinds of the content's CRDs that the API server does not serve yet.
 	unserved map[schema.GroupKind]bool
 	// inventory contains all objects of the stages. prune contains the objects to delete, in the order of deletion.
 	inventory []v1beta2.Resource
@@ -39,23 +39,24 @@ type plan struct {
 	recreate []v1beta2.Resource
 	// defaultCR is created once and not changed afterwards. Nil if the module has no default CR.
 	defaultCR *unstructured.Unstructured
-	// resources and images are findings about the content for the Manifest's conditions.
+	// resources and images are the findings for the Manifest's conditions about its content.
 	resources, images finding
-	// takes contains the objects that other Manifests release, with the mark of the other Manifest.
+	// takes contains the objects that other Manifests release. The value is the mark of the other Manifest.
 	takes map[key]string
 	// unknown contains objects whose kind the API server does not serve. They are neither applied nor pruned.
 	unknown []string
 	// unread contains custom resources that the API server could not read, with the error. They are applied later.
 	unread map[key]string
-	// unlabeled is the agent's namespace if the module sets no labels on it. The namespace is then not applied.
+	// unlabeled is the key of the agent's namespace if the module sets no labels on it. The namespace is then not
+	// applied.
 	unlabeled key
 	// absent contains objects that did not exist when the plan was checked.
 	absent keys
-	// refused is the problem of the objects that the API server refuses during a first installation.
+	// refused is the problem of the objects that the API server refused during a first installation.
 	refused *finding
 }
 
-// work returns the objects for which an account needs permissions.
+// work returns the objects for which the module's account needs permissions.
 func (p *plan) work() guard.Work {
 	work := guard.Work{Shared: p.shared, Applied: slices.Concat(p.stages[:]...), DefaultCR: p.defaultCR}
 	for _, r := range p.prune {
@@ -188,9 +189,8 @@ func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owne
 	stay[k] = struct{}{}
 }
 
-// withDefinitions returns scopes that include the kinds of CRDs in the content. For a kind that the API server
-// serves, the served scope takes precedence, because a module's CRD can name any kind. unserved contains the kinds
-// without a served version.
+// withDefinitions returns scopes that include the kinds of CRDs in the content. The scope of a kind that the API
+// server serves takes precedence. unserved contains the kinds that the API server does not serve.
 func withDefinitions(
 	served scopes, rendered []*unstructured.Unstructured,
 ) (withContent scopes, unserved map[schema.GroupKind]bool) {
@@ -220,7 +220,7 @@ func withDefinitions(
 		if unserved[kind] { // each lookup of an unknown kind sends discovery requests
 			return namespaced, nil
 		}
-		// The lookup of a version is up to date. The lookup of any version uses a cache.
+		// The lookup of one version is current. The lookup of any version uses a cache.
 		live, err := served(gvk)
 		if errors.Is(err, errUnknownKind) {
 			live, err = served(kind.WithVersion(""))
@@ -264,9 +264,9 @@ func stageOf(o *unstructured.Unstructured) int {
 	return 2
 }
 
-// claimedByOther returns a conflict if another Manifest owns an object of the plan. The object belongs to the
-// Manifest with the object in its inventory, or to the older Manifest if both have it. takes contains the objects
-// that the other Manifest releases, with its mark.
+// claimedByOther returns a conflict if another Manifest owns an object of the plan: the only Manifest with the object
+// in its inventory, or the older one of two. takes contains the objects that other Manifests release, with their
+// marks.
 func claimedByOther(
 	m *v1beta2.Manifest, p plan, others []*v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool),
 	givesUp func(*v1beta2.Manifest, key) (bool, error),

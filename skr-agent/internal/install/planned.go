@@ -38,7 +38,7 @@ type packedPlan struct {
 	resources, images finding
 }
 
-// planInput returns a string that identifies the inputs of a plan.
+// planInput returns a string that is equal for two plans with the same inputs.
 func planInput(m *v1beta2.Manifest, by guard.Owner) string {
 	return fmt.Sprintf("%s %d %t %q %q %q", m.UID, m.Generation, m.DeletionTimestamp.IsZero(),
 		m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues], by)
@@ -86,7 +86,7 @@ func (s *plans) changed(name types.NamespacedName, of string, changed keys) (pla
 	return p, true
 }
 
-// defaultCRLine is the key line of the default CR.
+// defaultCRLine is the line before the default CR in a packedPlan.
 const defaultCRLine = "default CR"
 
 func packObjects(p plan) ([]byte, error) {

@@ -18,13 +18,13 @@ import (
 type observation struct {
 	key
 	object *unstructured.Unstructured // nil if the object does not exist
-	// checks maps values of the object's fields to states. If empty, the object's status determines the state.
+	// checks maps values of the object's fields to states. If empty, the object's status is used instead.
 	checks []v1beta2.CustomStateCheck
-	// knownReady means that the object was ready and is unchanged since then.
+	// knownReady is true if the object was ready and is unchanged since then.
 	knownReady bool
-	// completed means that the Job completed for the module's version and was then deleted.
+	// completed is true if the Job completed for the module's version and was then deleted.
 	completed bool
-	// waitsForPod means that the PersistentVolumeClaim is bound only when a Pod uses it.
+	// waitsForPod is true if the PersistentVolumeClaim is bound only when a Pod uses it.
 	waitsForPod bool
 	// unreadable is the API server's error for an object that cannot be read.
 	unreadable string
@@ -52,7 +52,7 @@ func moduleState(seen []observation) verdict {
 	return verdict{v1beta2.StateReady, "all objects are ready"}
 }
 
-// pullsNoImage reports whether an image of an observed Pod cannot be pulled.
+// pullsNoImage reports whether the kubelet cannot pull an image of an observed Pod.
 //
 // Source: Kubernetes, pkg/kubelet/images, ErrImagePullBackOff and ErrImagePull.
 func pullsNoImage(seen []observation) bool {
@@ -106,8 +106,8 @@ func objectState(s observation) (v1beta2.State, string) {
 	}
 }
 
-// checkedState returns the state of an object according to custom state checks. A state applies if all of its checks
-// succeed. The most severe such state is returned, or Processing without one.
+// checkedState returns the state of an object according to custom state checks: the most severe state whose checks
+// all succeed, or Processing.
 func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateCheck) (v1beta2.State, string) {
 	holds, seen := map[v1beta2.State]bool{}, map[v1beta2.State][]string{}
 	var all []string

@@ -116,7 +116,7 @@ func TestCustomStateChecksDetermineState(t *testing.T) {
 			o := liveObject(t, "apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: a}\nstatus: "+c.status)
 			got := moduleState([]observation{{key: guard.KeyOf(o), object: o, checks: checks}})
 			require.Equal(t, c.state, got.state, got.message)
-			if c.state != v1beta2.StateReady { // a ready module has a fixed message
+			if c.state != v1beta2.StateReady { // the message of a ready module is fixed
 				require.Contains(t, got.message, c.message)
 			}
 		})

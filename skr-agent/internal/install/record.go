@@ -24,18 +24,19 @@ import (
 type outcome struct {
 	state     v1beta2.State
 	inventory []v1beta2.Resource
-	// These findings become conditions. The condition of a nil finding does not change.
+	// resources, installation, images, rights and ready become conditions. The condition of a nil finding does not
+	// change.
 	resources, installation, images, rights *finding
 	ready                                   finding
 	// again is the time until the next reconciliation, or 0 to wait for an event.
 	again time.Duration
-	// untouched means that no object was written.
+	// untouched is true if no object was written.
 	untouched bool
-	// forbidden means that the module's account is not allowed to write its objects.
+	// forbidden is true if the module's account is not allowed to write its objects.
 	forbidden bool
-	// keepStatus means that the status must not change.
+	// If keepStatus is true, the status must not change.
 	keepStatus bool
-	// gone means that the Manifest's finalizer can be removed.
+	// gone is true if the Manifest's finalizer can be removed.
 	gone bool
 }
 
@@ -119,8 +120,8 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 	return ctrl.Result{RequeueAfter: out.again}, nil
 }
 
-// recordRetry writes an error to the status before a retry, because Ready=True would hide the error. Temporary errors
-// do not change the status of a reconciled generation.
+// recordRetry writes an error to the status before a retry, because Ready=True would hide the error. A temporary
+// error does not change an existing status of this generation.
 func (i *Installer) recordRetry(ctx context.Context, m *v1beta2.Manifest, cause error) {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if apierrors.IsConflict(cause) || isTemporary(cause) && (ready == nil || ready.ObservedGeneration == m.Generation) {

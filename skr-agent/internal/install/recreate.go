@@ -46,8 +46,8 @@ func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjec
 	return ""
 }
 
-// wasRecreated reports whether the object was already recreated for the Manifest's version. An object must not be
-// deleted repeatedly for one version.
+// wasRecreated reports whether the object was already recreated for the Manifest's version, because an object must
+// not be deleted repeatedly.
 func wasRecreated(m *v1beta2.Manifest, uid types.UID) bool {
 	noted := strings.Fields(m.Annotations[v1beta2.AnnotationRecreated])
 	return len(noted) > 0 && noted[0] == wantedDigest(m) && !slices.Contains(noted[1:], string(uid))

@@ -87,8 +87,8 @@ func plain(err error) string {
 	return firstFew(texts)
 }
 
-// isMistake reports whether an error looks temporary but is caused by the object. For example, a value of the wrong
-// type causes an internal error.
+// isMistake reports whether the object causes an error that looks temporary. For example, a value of the wrong type
+// causes an internal error.
 func isMistake(err error) bool {
 	return slices.ContainsFunc([]string{
 		"failed to create typed patch object", "field not declared in schema", "cannot convert",
@@ -113,7 +113,7 @@ func isTransient(err error) bool {
 type refusal struct {
 	object *unstructured.Unstructured
 	err    error
-	// immutable means that only immutable fields of the existing object cause the refusal.
+	// immutable is true if only immutable fields of the existing object cause the refusal.
 	immutable bool
 	// stays is the reason why the agent does not delete the object, with the fix. Empty if the object can be deleted.
 	stays string
@@ -124,7 +124,7 @@ type trial struct {
 	// recreate contains the objects to delete first. problem is nil if the dry run succeeded.
 	recreate []v1beta2.Resource
 	problem  *finding
-	// denied means that a webhook, policy or quota refused an object.
+	// denied is true if a webhook, policy or quota refused an object.
 	denied bool
 	// immutable contains the objects that the API server refuses only because of immutable fields.
 	immutable keys
@@ -234,8 +234,7 @@ func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
 func asked(m *v1beta2.Manifest) string { return fmt.Sprint(m.Generation, m.Labels, m.Annotations) }
 
 // refusals dry-runs the objects of a plan and returns the refused ones. It ignores temporary errors and objects that
-// depend on other objects of the plan. Objects that the dry run does not change become settled and are not applied
-// afterwards.
+// depend on other objects of the plan. Objects that the dry run does not change are not applied afterwards.
 func (i *Installer) refusals(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) ([]refusal, error) {
 	a, defined := i.actor(m), definedGroups(p)
 	var refused []refusal
@@ -278,8 +277,8 @@ func definedGroups(p plan) map[string]bool {
 	return defined
 }
 
-// isImmutable reports whether an object is refused only because of immutable fields. It dry-runs the creation: the
-// API server returns AlreadyExists for an otherwise valid object.
+// isImmutable reports whether an object is refused only because of immutable fields. It dry-runs the creation,
+// because the API server returns AlreadyExists for an otherwise valid object.
 func (a *actor) isImmutable(ctx context.Context, o *unstructured.Unstructured, refused error) (bool, error) {
 	if !apierrors.IsInvalid(refused) || agentobjects.IsDenied(refused) ||
 		guard.IsCRD(o.GroupVersionKind().GroupKind()) && !namesImmutableFields(refused) {
@@ -305,7 +304,7 @@ func namesImmutableFields(err error) bool {
 	})
 }
 
-// judgeRefusals returns the problem that prevents a new version, or the objects to recreate for it.
+// judgeRefusals returns the problem that prevents a new version, or the objects that must be recreated for it.
 func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.Resource, problem *finding) {
 	version := m.Annotations[v1beta2.AnnotationRecreate]
 	var wrong, fixed, kept, allowed []string
@@ -359,7 +358,7 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 	return nil, problem
 }
 
-// appliedPart describes the applied part of a refused version.
+// appliedPart describes which part of a refused version was applied.
 func appliedPart(m *v1beta2.Manifest) string {
 	switch {
 	case m.Applied() == nil:

@@ -244,7 +244,7 @@ func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1
 type remainingObjects struct {
 	objects []v1beta2.Resource
 	texts   []string
-	// unanswered means that the API server could not call a webhook for one of the objects.
+	// unanswered is true if the API server could not call a webhook for one of the objects.
 	unanswered bool
 }
 
@@ -252,8 +252,8 @@ func (l *remainingObjects) add(r v1beta2.Resource, why string) {
 	l.objects, l.texts = append(l.objects, r), append(l.texts, keyOf(r).String()+why)
 }
 
-// stillHidden handles an object whose kind is not served. The object remains if the API server may still store it. It
-// is ignored if the module contains the kind's CRD or APIService, whose removal also removes the object.
+// stillHidden handles an object whose kind is not served. It records the object as remaining if the API server may
+// still store it, and ignores it if the module's removal also deletes the kind.
 func (i *Installer) stillHidden(
 	ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, remaining *remainingObjects,
 ) error {
@@ -297,7 +297,7 @@ func (i *Installer) deleteObjects(
 			render.Keeps(o) || !ours(o) {
 			continue
 		}
-		r.Version = o.GroupVersionKind().Version // the version of the successful read
+		r.Version = o.GroupVersionKind().Version // the API version of the object that was read
 		if o.DeletionTimestamp.IsZero() {
 			err := a.cluster.Delete(ctx, reference(r), client.Preconditions{UID: &o.UID},
 				client.PropagationPolicy(metav1.DeletePropagationBackground))
@@ -358,8 +358,8 @@ func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest, mine [
 	return found, nil
 }
 
-// instances returns the names of a few custom resources of a CRD, except those that ignore matches. If they cannot be
-// listed, it returns a message instead.
+// instances returns the names of a few custom resources of a CRD, except those for which ignore returns true. If they
+// cannot be listed, it returns a message instead.
 func (a *actor) instances(
 	ctx context.Context, crd v1beta2.Resource, ignore func(key, *metav1.PartialObjectMetadata) bool,
 ) ([]string, error) {

@@ -62,7 +62,7 @@ func TestModuleStaysIfManifestIsDeletedWithoutRemoval(t *testing.T) {
 	require.False(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
 }
 
-// Modules that the agent does not install contain an object and a webhook of module owner.
+// The content of modules that the agent does not install contains an object and a webhook of module owner.
 func TestRefusedModuleDoesNotBlockAnotherModulesRemoval(t *testing.T) {
 	w := newWorld(t)
 	const (

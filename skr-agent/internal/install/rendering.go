@@ -26,8 +26,8 @@ type rendering struct {
 	images finding
 }
 
-// rendered returns the objects of a Manifest with redirected images. The finding describes a problem of the module.
-// An error is temporary.
+// rendered returns the objects of a Manifest with redirected images. The finding is a problem that the module causes.
+// Errors are temporary.
 func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (rendering, *finding, error) {
 	in, problem, err := i.input(ctx, m)
 	if problem != nil || err != nil {
@@ -96,7 +96,7 @@ func (s inputSources) input(m *v1beta2.Manifest, namespace string) (in render.In
 	return in, nil, err
 }
 
-// content loads the blob of an image spec. field names the spec in messages.
+// content loads the blob of an image spec. field is the field's name for messages.
 func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *finding, error) {
 	at := digest.Digest(source.Ref)
 	if err := at.Validate(); err != nil {
@@ -188,7 +188,7 @@ func (a *actor) capabilities() (render.Capabilities, error) {
 	if err != nil && len(lists) == 0 {
 		return render.Capabilities{}, fmt.Errorf("discover the resources in the cluster: %w", err)
 	}
-	// Groups of unavailable aggregated APIs are missing.
+	// The result omits groups whose aggregated API is not available.
 	capabilities := render.Capabilities{Version: version.GitVersion}
 	for _, list := range lists {
 		capabilities.APIVersions = append(capabilities.APIVersions, list.GroupVersion)

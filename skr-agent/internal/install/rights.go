@@ -20,8 +20,8 @@ import (
 // mayApply returns a problem if an account lacks permissions to install a plan. It does not review the agent's own
 // permissions.
 //
-// A webhook for all resources also intercepts access reviews. If such a webhook does not respond, the permissions are
-// unknown, and a dry run of all objects decides instead. rights then contains the reason.
+// If a webhook for access reviews does not respond, the permissions are unknown, and a dry run of all objects decides
+// instead. rights then contains the reason.
 func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (rights, problem *finding, err error) {
 	a := i.actor(m)
 	if a.user == "" {
@@ -64,7 +64,7 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 func (i *Installer) plural(gvk schema.GroupVersionKind) (string, bool) {
 	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return "", false // an unknown kind needs no permission; the plan reports it
+		return "", false // ignore an unknown kind, which the plan reports
 	}
 	return mapping.Resource.Resource, true
 }
@@ -137,7 +137,7 @@ func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 	return nil, nil
 }
 
-// denied returns the outcome for a Forbidden error that occurred after the check of permissions.
+// denied returns the outcome for a Forbidden error after the permissions were checked.
 func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome {
 	known, why := i.remembered(m), v1beta2.ReasonForbidden
 	if !lacksRight(err) {

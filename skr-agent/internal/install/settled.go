@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// ownFields identifies the agent's fields in an object by a fingerprint of the agent's entry in managedFields and its
-// time. Both change if the agent or another client changes a field of the agent.
+// ownFields identifies the agent's fields in an object: fields is a fingerprint of the agent's entry in
+// managedFields, and at is the time of the entry. Both stay the same while the agent's fields do not change.
 type ownFields struct{ fields, at string }
 
 // ownFieldsOf returns the agent's fields from managedFields. The fingerprint does not depend on the order of JSON
@@ -46,7 +46,7 @@ func ownFieldsOf(entries []metav1.ManagedFieldsEntry, manager string) ownFields 
 	return own
 }
 
-// settled is an object that matches the module's content. It is settled until its watch shows other ownFields.
+// settled is an object that matches the module's content, until its watch shows other ownFields.
 type settled struct {
 	content [sha256.Size]byte
 	own     ownFields
@@ -102,8 +102,8 @@ func (k *memo) keepFresh(of key, live *unstructured.Unstructured) {
 	k.fresh[of] = live
 }
 
-// settleUnchanged marks an object as settled if a dry run did not change it. It ignores recently applied objects,
-// because times in managedFields have a resolution of one second.
+// settleUnchanged marks an object as matching the content if a dry run did not change it. It ignores recently applied
+// objects, because times in managedFields have a resolution of one second.
 func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstructured) {
 	own := ownFieldsOf(tried.GetManagedFields(), i.FieldManager)
 	at, err := time.Parse(time.RFC3339, own.at)

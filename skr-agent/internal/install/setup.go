@@ -36,18 +36,18 @@ type Options struct {
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 	// Accounts selects the account of each module. Default: the agent's own account.
 	Accounts guard.Accounts
-	// Signer signs records of the last applied version with the agent's key. The installer ignores unsigned records,
-	// and without a Signer all records.
+	// Signer signs records of the last applied version with the agent's key. The installer ignores records with
+	// another signature. Without a Signer, it ignores all records.
 	Signer trust.Signer
 	// TryAgain receives Manifests to reconcile because missing content is available again. It can be nil.
 	TryAgain <-chan event.GenericEvent
-	// Incomplete reports whether the agent is still writing the Manifests of a bundle. No object is pruned until
-	// then, because a new Manifest can take over an object. Nil means never.
+	// Incomplete reports whether the agent is still writing the Manifests of a bundle. The installer prunes no
+	// objects during this time, because a new Manifest can take them over. If nil, the Manifests are always complete.
 	Incomplete func() bool
 	// Namespace is the namespace of Manifests and the default namespace of objects. Default: kyma-system.
 	Namespace string
 	// FieldManager is the field manager of applied objects. Default: kyma-pull. The agent does not recognize objects
-	// that it applied with another value.
+	// that it applied with another field manager.
 	FieldManager string
 	// Concurrency limits the number of concurrent reconciliations. Default: 2.
 	Concurrency int
@@ -55,7 +55,7 @@ type Options struct {
 	LookInterval time.Duration
 	// ReadyTimeout is the time after which a module that is not ready gets state Error. Default: 10m.
 	ReadyTimeout time.Duration
-	// Resync is the interval at which all objects are compared without a reported change. Default: 1h.
+	// Resync is the interval at which all objects are compared, even without a reported change. Default: 1h.
 	Resync time.Duration
 }
 
@@ -139,29 +139,30 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 // memo is the in-memory state of a Manifest. It is empty after a restart.
 type memo struct {
 	uid types.UID
-	// checked is the generation whose objects were all compared at checkedAt. 0 before the first comparison.
+	// checked is the generation whose objects were last compared, at checkedAt. 0 before the first comparison.
 	checked   int64
 	checkedAt time.Time
-	// images is the value of AnnotationImages at checkedAt.
+	// images is the value of AnnotationImages at the last comparison.
 	images string
-	// values is the value of AnnotationValues at checkedAt.
+	// values is the value of AnnotationValues at the last comparison.
 	values string
-	// inherited is the value of AnnotationInherited at checkedAt.
+	// inherited is the value of AnnotationInherited at the last comparison.
 	inherited string
-	// pending is the generation that has not been ready since pendingSince. checks counts the checks since then.
+	// pending is the generation that is not ready yet, since pendingSince. checks is the number of checks since then.
 	pending      int64
 	pendingSince time.Time
 	checks       int
-	// held is the reason why a pruned object still exists. The next attempt to delete it is after heldFor.
+	// held is the reason why a pruned object still exists. heldFor is the delay of the next attempt to delete it.
 	held    string
 	heldFor time.Duration
 	// handingOver is the message about objects that wait for a takeover by other modules.
 	handingOver string
 	// dropped contains the objects in the inventory that are not in the current version.
 	dropped keys
-	// webhooksDeleted means that the module's webhooks were deleted because they blocked its removal.
+	// webhooksDeleted is true if the module's webhooks were deleted because they blocked its removal.
 	webhooksDeleted bool
-	// refused is the outcome of the last refused content, which refusedAs identifies. The next attempt is at retry.
+	// refused is the outcome of the last refused content. refusedAs identifies the content. retry is the time of the
+	// next attempt.
 	refused   *outcome
 	refusedAs string
 	retry     time.Time
@@ -170,10 +171,10 @@ type memo struct {
 	// kept is the record of the last applied version. keptAt is the time when its objects were last compared.
 	kept   string
 	keptAt time.Time
-	// begun means that the apply of a new version has started. recordFailed means that the API server refused the
+	// begun is true if the apply of a new version has started. recordFailed is true if the API server refused the
 	// record of the applied version.
 	begun, recordFailed bool
-	// corrected is the time of the last drift correction. streak counts corrections in quick succession.
+	// corrected is the time of the last drift correction. streak is the number of corrections in quick succession.
 	corrected time.Time
 	streak    int
 	// ready contains the resource version in which each object was ready.
@@ -188,8 +189,7 @@ type memo struct {
 	version string
 }
 
-// forgetReady drops the recorded readiness of objects before they are written, because a watch shows their new
-// version with a delay.
+// forgetReady drops the recorded readiness of objects before they are written, because watches lag behind.
 func (k *memo) forgetReady(p plan) {
 	for _, o := range p.all() {
 		delete(k.ready, guard.KeyOf(o))
@@ -208,7 +208,7 @@ func (i *Installer) remembered(m *v1beta2.Manifest) *memo {
 	return i.memos[name]
 }
 
-// version returns the last resourceVersion of a Manifest that this process read or wrote. Empty if unknown.
+// version returns the last resourceVersion of a Manifest that this process read or wrote, or "" if it is unknown.
 func (i *Installer) version(name types.NamespacedName) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()

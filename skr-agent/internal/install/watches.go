@@ -55,7 +55,7 @@ type watches struct {
 	// dirty contains the changed objects of each Manifest, with the resource version of the change. The version is
 	// empty for a deletion.
 	dirty map[types.NamespacedName]map[key]string
-	// written contains this process's last apply of each watched object, which is not drift.
+	// written contains this process's last apply of each watched object. Such a change is not drift.
 	written map[key]writing
 	done    map[types.NamespacedName]keys // completed and deleted Jobs by Manifest
 }
@@ -77,7 +77,7 @@ type kindWatch struct {
 	broke   atomic.Int64                          // time of the last failure, in Unix nanoseconds
 }
 
-// unsureAfterBreak is how long a watch may be outdated after a failure.
+// unsureAfterBreak is how long after a failure a watch is treated as outdated.
 const unsureAfterBreak = 2 * time.Minute
 
 func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {
@@ -137,7 +137,8 @@ func (w *watches) unsynced(r v1beta2.Resource) bool {
 
 const firstListTime = 2 * time.Second
 
-// begin starts the watches of all kinds concurrently, except for the groups in defined, whose CRDs may not exist yet.
+// begin starts the watches of all kinds concurrently. It skips the API groups in defined, whose CRDs may not exist
+// yet.
 func (w *watches) begin(resources []v1beta2.Resource, defined map[string]bool) {
 	for _, r := range resources {
 		if defined[r.Group] {
@@ -147,7 +148,7 @@ func (w *watches) begin(resources []v1beta2.Resource, defined map[string]bool) {
 	}
 }
 
-// retain stops the watches of all other kinds.
+// retain stops all watches except those of the needed resources.
 func (w *watches) retain(needed []v1beta2.Resource) {
 	used := map[schema.GroupKind]bool{}
 	for _, r := range needed {
@@ -271,7 +272,7 @@ func (w *watches) shown(r v1beta2.Resource) (own ownFields, sure bool) {
 	return own, sure
 }
 
-// isMarked reports whether an object in its watch has a mark.
+// isMarked reports whether a watched object has the given owner mark.
 func (w *watches) isMarked(r v1beta2.Resource, mark string) bool {
 	o, sure := w.object(r)
 	return sure && o != nil && o.Annotations[v1beta2.AnnotationOwnedBy] == mark
@@ -378,7 +379,7 @@ func (w *watches) shrink(in any) (any, error) {
 	return o, nil
 }
 
-// hasCompleted reports whether the status of a Job has a completion time. A failed Job has none.
+// hasCompleted reports whether the status of a Job has a completion time, which only a successful Job has.
 func hasCompleted(entries []metav1.ManagedFieldsEntry) bool {
 	return slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Subresource == "status" && e.FieldsV1 != nil &&

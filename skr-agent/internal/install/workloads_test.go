@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// Sources of the expected states.
+// The constants are the sources of the expected states.
 const (
 	byKstatus     = "kstatus: cli-utils pkg/kstatus/status"
 	byJobs        = "Kubernetes documentation, Jobs"

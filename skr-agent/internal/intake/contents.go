@@ -15,9 +15,8 @@ type Contents struct {
 	Registries *store.Registries
 }
 
-// Fetch reads a content and verifies its digest. It tries the content's own repository and then Place, which has
-// imported content. For a repository in another registry, Place is first, because connections can hang behind an air
-// gap.
+// Fetch reads a content and verifies its digest. It tries the content's own repository and Place. For a repository in
+// another registry, Place is first, because connections can hang behind an air gap.
 func (c Contents) Fetch(
 	ctx context.Context, content bundle.Content, settings bundle.Settings, limit int64,
 ) ([]byte, error) {

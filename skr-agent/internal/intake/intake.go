@@ -57,8 +57,8 @@ func (e *MissingError) Error() string { return e.cause.Error() }
 // Unwrap returns the error of the first missing document.
 func (e *MissingError) Unwrap() error { return e.cause }
 
-// Open verifies a bundle: the signed statement, both documents, downgrades of modules, and the proof of release of
-// each module.
+// Open verifies a bundle: the signed statement, the desired state, the catalog, downgrades of modules, and the proof
+// of release of each module.
 //
 // The checks stop at the first failure, so no data is parsed before it is authenticated. The error is a
 // *refusal.Error, a *MissingError, or another error of the source.

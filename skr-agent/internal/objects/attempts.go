@@ -13,7 +13,7 @@ import (
 
 // Failure is an object that could not be written.
 type Failure struct {
-	// Module is the module of a Manifest. Empty for other objects.
+	// Module is the module of a Manifest. Empty for other kinds.
 	Kind, Name, Module string
 	// Err is the error of the write. It contains the object's name.
 	Err error
@@ -42,7 +42,7 @@ func (o Outcome) Err() error {
 // others. The objects of a new bundle are written without a delay.
 type attempts struct {
 	failed map[string]*attempt
-	// bundle is the digest of the bundle, and seen contains its objects.
+	// bundle is the digest of the current bundle. seen contains the objects of the bundle.
 	bundle string
 	now    time.Time
 	seen   map[string]bool

@@ -60,8 +60,7 @@ type Definitions struct {
 	applied map[types.UID]int64
 }
 
-// Restore restores the agent's CRDs. served means that the API server serves all of their kinds. It does not write
-// unchanged CRDs.
+// Restore restores changed or deleted CRDs. served is true if the API server serves all of the agent's kinds.
 func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (served bool, err error) {
 	crds, err := definitions()
 	if err != nil {

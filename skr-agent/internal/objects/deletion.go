@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// deleteAll removes all objects of a Kyma that was deleted in the control plane: modules, sealed Secrets, the
-// catalog, and then the runtime's Kyma, whose status shows a blocked removal.
+// deleteAll removes all objects of a Kyma that was deleted in the control plane: first modules, then sealed Secrets
+// and the catalog, and finally the runtime's Kyma.
 func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) {
 	var manifests v1beta2.ManifestList
 	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })

@@ -32,15 +32,15 @@ type Remembered struct {
 	Annotations map[string]string    `json:"annotations,omitempty"`
 	Spec        v1beta2.ManifestSpec `json:"spec"`
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
-	// Leaving is the UID of the Manifest if a bundle requests its removal. Otherwise empty.
+	// Leaving is the UID of the Manifest if a bundle requests its removal. Empty otherwise.
 	Leaving types.UID `json:"leaving,omitempty"`
-	// Marked means that the Manifest had the annotation for removal. If the annotation disappears afterwards, the
+	// Marked is true if the Manifest had the annotation for removal. If the annotation disappears afterwards, the
 	// Manifest is not removed.
 	Marked bool `json:"marked,omitempty"`
 }
 
-// Observe returns the memory after a read of the runtime. kyma and b, the last accepted bundle, can be nil. A missing
-// Manifest stays in the memory if b contains it or b is nil.
+// Observe returns the memory after a read of the runtime. b is the last accepted bundle. kyma and b can be nil. A
+// deleted Manifest stays in the memory if b contains it or is nil.
 func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Checks: m.Checks}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
@@ -77,8 +77,8 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	return next
 }
 
-// isLeaving reports whether a bundle removes a Manifest although the cached copy has no annotation for removal. The
-// cached copy may be outdated.
+// isLeaving reports whether a bundle removes a Manifest whose cached copy has no annotation for removal, because the
+// copy may be outdated.
 func (r *Remembered) isLeaving(live *v1beta2.Manifest) bool {
 	return r.Leaving != "" && r.Leaving == live.UID && !r.Marked && live.DeletionTimestamp.IsZero()
 }
@@ -103,7 +103,7 @@ func (m Memory) leaving(name string, uid types.UID) Memory {
 
 // recovery lists the steps that restore the last state of the runtime.
 type recovery struct {
-	// kyma means that the runtime's Kyma must be created again.
+	// kyma is true if the runtime's Kyma must be created again.
 	kyma bool
 	// release contains Manifests that another client deleted. Their objects stay.
 	release []v1beta2.Manifest
@@ -128,8 +128,8 @@ func namedBy(b *bundle.Bundle) func(string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// missing returns the steps to restore the runtime's state. b is the last accepted bundle, or nil. A Manifest that is
-// not in the bundle is not restored.
+// missing returns the steps to restore the runtime's state. b is the last accepted bundle, or nil. Only Manifests in
+// the bundle are restored.
 func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{kyma: kyma == nil && m.Kyma != nil}
 	named := namedBy(b)

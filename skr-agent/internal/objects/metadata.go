@@ -21,8 +21,8 @@ func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	object.SetAnnotations(inLine(object.GetAnnotations(), annotations, ownAnnotations))
 }
 
-// inLine returns live labels or annotations with the desired entries. It removes undesired entries in own, which the
-// agent applied earlier.
+// inLine returns live labels or annotations with the desired entries. own contains the entries that the agent applied
+// earlier. Those that are not desired anymore are removed.
 func inLine(live, desired map[string]string, own map[string]bool) map[string]string {
 	kept := maps.Clone(live)
 	maps.DeleteFunc(kept, func(key, _ string) bool {

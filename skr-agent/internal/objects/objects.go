@@ -67,8 +67,8 @@ const namespace = v1beta2.RuntimeNamespace
 // all is the object name in a Failure about a kind that could not be listed.
 const all = "*"
 
-// Sync writes the objects of a bundle. It skips Manifests in unstaged, whose content is missing, and Manifests whose
-// upgrade waits for the gate. A failed object does not block others.
+// Sync writes the objects of a bundle. It skips the Manifests of modules in unstaged, whose content is missing, and
+// Manifests whose upgrade must wait. A failed object does not block others.
 func (s *Syncer) Sync(
 	ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time,
 ) Outcome {
@@ -96,7 +96,7 @@ func (s *Syncer) Sync(
 }
 
 // SyncStaged is the part of Sync that can run while content is being fetched. It writes Manifests, except those of
-// modules in waiting. It does not remove modules or make them unmanaged. The next Sync reports its failures.
+// modules in waiting. It does not remove modules. The next Sync reports its failures.
 func (s *Syncer) SyncStaged(
 	ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time,
 ) {
@@ -256,9 +256,9 @@ func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest) error {
 	return s.renewLeaving(ctx, manifest, want)
 }
 
-// renewLeaving updates a Manifest that is being deleted, because the removal may need a newer operator. The default
-// CR in the spec does not change, because it must still be deleted. Unmanaged Manifests, and Manifests that another
-// client deleted, do not change.
+// renewLeaving updates a Manifest that is being deleted, because the removal may need a newer operator. It does not
+// change the default CR in the spec, which must still be deleted. It skips unmanaged Manifests, and Manifests that
+// another client deleted.
 func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
 	if !manifest.IsRemoved() || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 		return nil

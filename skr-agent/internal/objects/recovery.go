@@ -35,7 +35,7 @@ type Keeper struct {
 	// saved is the content of the Secret. Nil if unknown.
 	saved  []byte
 	loaded bool
-	// whole and wholeBundle identify the objects and the bundle of the last complete call of Restore. Restore does
+	// whole identifies the objects, and wholeBundle the bundle, of the last complete call of Restore. Restore does
 	// nothing while both are unchanged.
 	whole       string
 	wholeBundle *bundle.Bundle
@@ -252,7 +252,7 @@ func (k *Keeper) create(ctx context.Context, object client.Object, kind string) 
 	return true, nil
 }
 
-// release removes the finalizer of a Manifest, so that it is deleted and its module stays.
+// release removes the finalizer of a deleted Manifest. The module's objects stay.
 func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 	before := m
 	m = m.DeepCopy()
@@ -278,7 +278,7 @@ func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Stay drops the record of Leave. It does not return an error if the memory cannot be saved.
+// Stay drops the record of Leave. Like Leave, it ignores an error of saving the memory.
 func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -326,7 +326,7 @@ func (k *Keeper) load(ctx context.Context) error {
 	return nil
 }
 
-// keep replaces the memory, and writes the Secret if the content changed.
+// keep replaces the memory. It writes the Secret only if the content changed.
 func (k *Keeper) keep(ctx context.Context, next Memory) error {
 	k.memory, k.whole = next, ""
 	text, err := json.Marshal(next)

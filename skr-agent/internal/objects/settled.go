@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// settled records the objects that match the bundle. They are compared again only after they or the bundle change.
+// settled records the objects that match the bundle, which need not be compared again until they or the bundle
+// change.
 type settled struct {
 	// manifests and catalog belong to the last compared bundle. The function same compares their addresses.
 	manifests []bundle.Manifest
@@ -35,7 +36,7 @@ func same[T any](a, b []T) bool {
 
 func versionOf(o client.Object) string { return string(o.GetUID()) + " " + o.GetResourceVersion() }
 
-// is reports whether an object is unchanged since it was last compared.
+// is reports whether an object is unchanged since the last comparison.
 func (s *settled) is(kind string, o client.Object) bool {
 	return s.versions[kind+"/"+o.GetName()] == versionOf(o)
 }

@@ -39,8 +39,8 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 }
 
-// take marks due measurements as running and returns them. It omits measurements beyond the limit of their module.
-// next is the time until the next measurement, or 0 without one.
+// take marks due measurements as running and returns them, up to the limit of each module. next is the time until the
+// next measurement, or 0 if none is planned.
 func (r *Runner) take(now time.Time) (due []measurement, next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

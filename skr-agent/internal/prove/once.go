@@ -51,8 +51,8 @@ func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 	return &result
 }
 
-// takeRun marks a waiting check run as started and returns it. It returns nil if no run waits. states contains the
-// states of the module's regular checks.
+// takeRun marks the waiting check run as started and returns it, or nil. states contains the states of the module's
+// regular checks.
 func (r *Runner) takeRun() (run *once, states []checks.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -40,7 +40,7 @@ type Target struct {
 	Definitions []checks.Definition
 	// CheckFor is how long checks are measured after the module becomes ready.
 	CheckFor time.Duration
-	// Installed means that the runtime runs this version of the module. Ready means that this version is also ready.
+	// Installed is true if the runtime runs this version of the module. Ready is true if this version is also ready.
 	Installed, Ready bool
 }
 
@@ -86,7 +86,7 @@ func New(options Options) *Runner {
 	}
 }
 
-// Restore sets saved records. The next call of Set drops the records of other modules.
+// Restore sets saved records. The next call of Set drops the records of modules without a target.
 func (r *Runner) Restore(records []checks.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 type location struct {
 	// used is the current location.
 	used store.Store
-	// next is the location that the last accepted bundle announces. Nil without a move.
+	// next is the location that the last accepted bundle announces. Nil if the fleet does not move.
 	next store.Store
 	// skipped contains the time of the next attempt for each location that did not respond.
 	skipped map[string]time.Time
@@ -32,7 +32,7 @@ const (
 	skipOther = 10 * time.Minute
 )
 
-// savedLocation is the saved current location. It applies only while the configured location is Installed, so an
+// savedLocation is the saved current location. It applies only while the configured location equals Installed, so an
 // operator can override it.
 type savedLocation struct {
 	Installed string `json:"installed"`
@@ -70,8 +70,8 @@ func (p *Puller) restoreLocation(state map[string][]byte) error {
 	return nil
 }
 
-// lend uses the credentials for the configured host also for hosts of the current and the announced location, if
-// these have no own credentials.
+// lend uses the credentials for the configured host also for the hosts of the current and the announced location.
+// Hosts with their own credentials are unchanged.
 func (p *Puller) lend() {
 	hostOf := func(s store.Store) string {
 		host, _, _ := strings.Cut(s.String(), "/")
@@ -109,8 +109,8 @@ func (p *Puller) announced() error {
 // Pull reads the registry and accepts a newer bundle. It reports whether the last accepted bundle changed. The error
 // is a *refusal.Error, or the error of reading the registry.
 //
-// While a move is announced, Pull also reads the other location. It switches to the location with the newer bundle,
-// and ignores refusals in the other location.
+// While a move is announced, Pull also reads the announced location. It switches to the location with the newer
+// bundle.
 func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	changed, err := p.pull(ctx)
 	if changed || ctx.Err() != nil {
@@ -126,8 +126,8 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// others returns all locations except the current one. failed means that the current location could not be read.
-// Otherwise, others omits locations that did not respond recently.
+// others returns all locations except the current one. If failed is false, which means that the current location
+// could be read, it omits locations that did not respond recently.
 func (p *Puller) others(failed bool) []store.Store {
 	var all []store.Store
 	for _, s := range []store.Store{p.location.next, p.Place} {
@@ -141,7 +141,7 @@ func (p *Puller) others(failed bool) []store.Store {
 	return all
 }
 
-// pullFrom reads another location. ok means that this location is now the current one.
+// pullFrom reads another location. ok is true if this location is now the current one.
 func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (changed, ok bool) {
 	limited, cancel := context.WithTimeout(ctx, p.location.patience)
 	defer cancel()
@@ -150,7 +150,7 @@ func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (
 	changed, err := p.pull(limited)
 	if err == nil && (changed || failed) {
 		if !changed {
-			err = p.Save(ctx) // after a change of the bundle, pull already saved the location
+			err = p.Save(ctx) // pull already saves the location if the bundle changed
 		}
 		if err == nil {
 			p.location.skipped = nil

@@ -22,7 +22,7 @@ import (
 type place struct {
 	store.Store
 	name string
-	// down makes the registry refuse connections. hangs makes it never respond.
+	// If down is true, the registry refuses connections. If hangs is true, it never responds.
 	down, hangs bool
 	reads       int
 }

@@ -41,10 +41,10 @@ type Options struct {
 	Now   func() time.Time
 	// Mirrors contains the mirrors of this cluster. They take precedence over mirrors in a bundle's settings.
 	Mirrors map[string]string
-	// Replace means that an operator moved the runtime to a control plane that can have another root of trust. The
-	// Puller then ignores saved state that is older than the token.
+	// Replace is true if an operator moved the runtime to another control plane. The Puller then ignores saved state
+	// that is older than the token.
 	Replace bool
-	// Preview makes the Puller verify bundles without writing state.
+	// If Preview is true, the Puller verifies bundles without writing state.
 	Preview bool
 }
 
@@ -54,7 +54,7 @@ type Puller struct {
 	current  *bundle.Bundle
 	accepted bundle.Accepted
 	refused  []bundle.RefusedBundle
-	// manifest is the manifest of the last accepted bundle. acceptedUnder is the root of trust that verified it.
+	// manifest is the last accepted bundle's manifest. acceptedUnder is the root of trust that verified it.
 	manifest, acceptedUnder []byte
 	// reported is the sequence of the last sent report.
 	reported int64
@@ -71,14 +71,14 @@ const StateSecret = "skr-agent-state"
 const (
 	stateAccepted = "accepted.json"
 	stateManifest = "manifest.json"
-	// stateRoot is the newest verified root of trust. stateBundleRoot is the root that verified the last accepted
-	// bundle.
+	// stateRoot is the key of the newest verified root of trust, and stateBundleRoot of the root that verified the
+	// last accepted bundle.
 	stateRoot       = "root.json"
 	stateBundleRoot = "bundle-root.json"
-	// stateReported is the sequence of the last sent report, in decimal.
+	// stateReported is the key of the last sent report's sequence, in decimal.
 	stateReported = "report-sequence"
-	// stateLocation is the current location as savedLocation. It is absent while the agent uses the configured
-	// location.
+	// stateLocation is the key of the current location (savedLocation). It is absent while the agent uses the
+	// configured location.
 	stateLocation = "location.json"
 )
 
@@ -153,7 +153,7 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 			Digest:    p.accepted.Digest,
 		}, Bytes: p.manifest,
 	}
-	// Newer roots may not contain the bundle's key.
+	// Verify with the older root, because newer roots may not contain the bundle's key.
 	verified, err := bundle.Adopt(fetched, p.Trust.Runtime, under)
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
@@ -226,8 +226,8 @@ func (p *Puller) pull(ctx context.Context) (bool, error) {
 	return true, p.announced()
 }
 
-// judgeByNewest verifies a bundle with the newest root of trust. After a refusal that a newer root can resolve, it
-// reads the roots again, because a root can be published between the two reads.
+// judgeByNewest verifies a bundle with the newest root of trust. If a newer root could accept the bundle, it reads
+// the roots again.
 func (p *Puller) judgeByNewest(
 	ctx context.Context, repository store.Reader, fetched bundle.Fetched,
 ) (intake.Opened, error) {
@@ -298,7 +298,7 @@ func (p *Puller) recordRefusal(d digest.Digest, refusal *refusal.Error) {
 	}
 }
 
-// forgetRefusals drops the refusals of bundles, or of roots of trust if ofRoots is true.
+// forgetRefusals drops the recorded refusals of bundles or, if ofRoots is true, of roots of trust.
 func (p *Puller) forgetRefusals(ofRoots bool) {
 	p.refused = slices.DeleteFunc(p.refused, func(r bundle.RefusedBundle) bool {
 		return r.Reason.AboutRoot() == ofRoots
@@ -339,8 +339,8 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	return p.Store.Add(ctx, c.Digest, data)
 }
 
-// Needed returns the digests of all stored blobs that the last accepted bundle and chosen need. chosen is the desired
-// state with the runtime's own selections.
+// Needed returns the digests of all blobs that the last accepted bundle and chosen refer to. chosen is the desired
+// state with the modules that the runtime selected itself.
 func (p *Puller) Needed(chosen bundle.DesiredState) map[digest.Digest]bool {
 	needed := map[digest.Digest]bool{}
 	if p.current == nil {

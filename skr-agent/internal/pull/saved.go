@@ -56,7 +56,7 @@ func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	return nil
 }
 
-// updateReported writes the sequence into a Secret that was read or written before. It does nothing for nil.
+// updateReported writes the sequence into secret, which was read or written before. It does nothing for nil.
 func (p *Puller) updateReported(ctx context.Context, secret *corev1.Secret) error {
 	p.written = nil
 	if secret == nil {

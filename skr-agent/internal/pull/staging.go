@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// stageWorkers limits concurrent fetches, and stageBytes their total size, because each content needs a multiple
-	// of its size in memory.
+	// stageWorkers limits the number of concurrent fetches, and stageBytes their total size. Each content needs a
+	// multiple of its size in memory.
 	stageWorkers = 8
 	stageBytes   = 4 << 20
 )
@@ -29,13 +29,14 @@ var errWaiting = errors.New("the content is being fetched")
 type Staging struct {
 	puller  *Puller
 	modules []bundle.Manifest
-	// stored contains the digests of stored contents, or nil before the first call. pending contains the contents to
+	// stored contains the digests of stored contents. Nil before the first call. pending contains the contents to
 	// fetch.
 	stored  map[digest.Digest]bool
 	pending []bundle.Content
 	// failed contains the errors of contents that could not be stored.
 	failed map[digest.Digest]error
-	// alone means that contents are stored sequentially, because incomplete contents could exceed a tight quota.
+	// If alone is true, contents are stored one after another, because incomplete contents could exceed a tight
+	// quota.
 	alone bool
 }
 
@@ -57,8 +58,8 @@ func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Stag
 	return s
 }
 
-// Continue fetches contents for about the duration of stretch. done means that it tried all contents. problems then
-// contains the error of each module with missing content. err is the error of reading the content store.
+// Continue fetches contents for about the duration stretch. done is true if it tried all contents. problems contains
+// the error of each module with missing content. err is the error of reading the content store.
 func (s *Staging) Continue(
 	ctx context.Context, stretch time.Duration,
 ) (problems map[string]error, done bool, err error) {

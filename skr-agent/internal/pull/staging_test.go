@@ -51,8 +51,8 @@ func (c *counting) Delete(ctx context.Context, o client.Object, opts ...client.D
 	return c.Client.Delete(ctx, o, opts...)
 }
 
-// narrow is a client with a quota for content Secrets. The first writes wait for each other, so that each writes the
-// first part of another content.
+// narrow is a client with a quota for content Secrets. The first writes wait for each other, so each of them writes
+// the first part of another content.
 type narrow struct {
 	client.Client
 	most    int

@@ -42,8 +42,8 @@ var Leftovers = []bundle.ObjectRef{
 	{Version: "v1", Kind: "ServiceAccount", Namespace: namespace, Name: "skr-webhook-sa"},
 }
 
-// IsLeftover reports whether an object with the name of a leftover belongs to lifecycle-manager. It must have
-// lifecycle-manager's label or field manager, and no other owner.
+// IsLeftover reports whether lifecycle-manager owns an object with a name in Leftovers, according to the object's
+// labels and field managers.
 func IsLeftover(o *metav1.PartialObjectMetadata) bool {
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated,
 		v1beta2.AnnotationAdopt} {
@@ -60,7 +60,7 @@ func IsLeftover(o *metav1.PartialObjectMetadata) bool {
 		})
 }
 
-// marksOf returns the annotations with which lifecycle-manager identifies the Kyma in the control plane.
+// marksOf returns the annotations with which lifecycle-manager identifies a Kyma in the control plane.
 func marksOf(kyma *v1beta2.Kyma) []string {
 	var marks []string
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated} {

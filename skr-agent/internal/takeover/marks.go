@@ -71,8 +71,8 @@ func Marks(kymas, component string, modules ...string) []string {
 	return marks
 }
 
-// Installed reports whether lifecycle-manager installed an object for a module with these marks. It returns false for
-// an object with the mark of a Manifest of this runtime.
+// Installed reports whether lifecycle-manager installed an object for a module with these marks. It returns false if
+// the object has the mark of a Manifest of this runtime.
 func Installed(o *metav1.PartialObjectMetadata, namespace string, marks []string) bool {
 	if !isKymas(o) || strings.HasPrefix(o.Annotations[v1beta2.AnnotationOwnedBy], namespace+"/") {
 		return false

@@ -1,5 +1,5 @@
 // Package takeover implements the agent's part of a takeover from lifecycle-manager. It recognizes
-// lifecycle-manager's objects and fields, adopts its modules, removes its own objects, and can return modules to
+// lifecycle-manager's objects and fields, adopts its modules, removes its webhook, and can return modules to
 // lifecycle-manager. A bundle starts each phase.
 package takeover
 
@@ -133,8 +133,8 @@ func (w Writer) release(ctx context.Context) bool {
 	return len(manifests.Items) > 0
 }
 
-// releaseObjects releases all objects that do not belong to a module. Lifecycle-manager becomes the owner of the
-// catalog and CRDs. The fields of the Kyma get no owner, because lifecycle-manager must not remove the user's spec.
+// releaseObjects returns the catalog and the CRDs to lifecycle-manager. The fields of the Kyma get no owner, because
+// lifecycle-manager must not remove the user's spec.
 func (w Writer) releaseObjects(ctx context.Context) {
 	for _, kind := range []struct{ name, owner string }{{"ModuleTemplate", "catalog-sync"},
 		{"ModuleReleaseMeta", "catalog-sync"}, {"Kyma", ""}} {

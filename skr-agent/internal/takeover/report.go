@@ -16,7 +16,7 @@ type Facts struct {
 	// Bundle is the last accepted bundle, or nil.
 	Bundle    *bundle.Bundle
 	Manifests []v1beta2.Manifest
-	// Values of Phases.Done and Phases.Removed.
+	// PhaseDone and Removed are the values of Phases.Done and Phases.Removed.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
 	// Unstaged contains the error of each module with missing content.
@@ -89,8 +89,8 @@ func Forget(status *v1beta2.KymaStatus, b *bundle.Bundle) {
 	}
 }
 
-// adopted returns the modules that were applied completely with their inherited objects. why is the reason for the
-// first missing module.
+// adopted returns the modules that were applied completely with their inherited objects. why is the reason why the
+// first missing module was not.
 func adopted(facts Facts) (modules []string, why string) {
 	for _, want := range facts.Bundle.State.All() {
 		if len(want.Inherited) == 0 {

@@ -11,8 +11,7 @@ import (
 // spacing is the minimum time between two reports of one watch.
 const spacing = 5 * time.Second
 
-// ledger counts the changes of one watch and contains its last changed objects, at most bundle.MaxWatchedReported. It
-// has no side effects.
+// ledger counts the changes of one watch and contains its last changed objects, at most bundle.MaxWatchedReported.
 type ledger struct {
 	changes int64
 	trouble string
@@ -45,8 +44,8 @@ func (l *ledger) reportDelay(now time.Time) time.Duration {
 	return max(0, l.reportedAt.Add(spacing).Sub(now))
 }
 
-// include adds the pending changes to the reported changes. since is a lower limit for the sequences of reports with
-// these changes. It must be higher than all previous sequences, and not higher than the next one.
+// include adds the pending changes to the reported changes. since is the lowest sequence of a report that can contain
+// them: higher than all previous sequences, and not higher than the next one.
 func (l *ledger) include(since int64, now time.Time) {
 	if !l.pending() || l.reportDelay(now) > 0 {
 		return

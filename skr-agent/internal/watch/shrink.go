@@ -16,8 +16,7 @@ type known struct {
 	fingerprint string
 }
 
-// shrink is the transform function of the informers. It reduces an object to its stored part, with a fingerprint of
-// the spec for metadata and of the status for whole objects.
+// shrink is the transform function of the informers. It reduces an object to its name and a fingerprint.
 func shrink(in any) (any, error) {
 	switch o := in.(type) {
 	case *metav1.PartialObjectMetadata:

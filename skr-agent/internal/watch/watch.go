@@ -35,7 +35,7 @@ type Watches struct {
 	objects  dynamic.Interface
 	// limit is the maximum number of objects of one watch.
 	limit int
-	// ctx stops all watches, and wake is called for changes. Start sets both.
+	// ctx ends all watches. wake is called after changes. Start sets both.
 	ctx  context.Context
 	wake func(wait time.Duration)
 
@@ -48,13 +48,14 @@ type watch struct {
 	bundle.Watcher
 	ledger
 	stop context.CancelFunc
-	// synced is the informer's HasSynced, or a constant function if the watch exceeded its limit, which frees the
-	// informer's memory.
+	// synced is the informer's HasSynced. After the watch exceeded its limit, it is a constant function, so that the
+	// informer's memory can be freed.
 	synced cache.InformerSynced
-	// objects counts the stored objects. full means that the watch was stopped because it exceeded the limit.
+	// objects is the number of stored objects. full is true if the watch was stopped because it exceeded the limit.
 	objects int
 	full    bool
-	// absent means that the kind was not served at the start of the watch. All of its objects are then changes.
+	// absent is true if the kind was not served at the start of the watch. All of its objects are then reported as
+	// changes.
 	absent bool
 }
 
@@ -63,8 +64,8 @@ func New(metadata metadata.Interface, objects dynamic.Interface) *Watches {
 	return &Watches{metadata: metadata, objects: objects, limit: maxObjects, running: map[string]*watch{}}
 }
 
-// Start sets the context of all watches and the function that is called for changes. wait is the time until Report
-// includes the change. Start must be called once, before Set.
+// Start sets the context of all watches and the function wake, which is called after changes. wait is the time until
+// Report includes the change. Start must be called once, before Set.
 func (w *Watches) Start(ctx context.Context, wake func(wait time.Duration)) {
 	w.ctx, w.wake = ctx, wake
 }
@@ -97,9 +98,9 @@ func same(a, b bundle.Watcher) bool {
 	return a.Name == b.Name && a.GVR() == b.GVR() && a.Field == b.Field && maps.Equal(a.Labels, b.Labels)
 }
 
-// Report returns the reported changes of all watches, sorted by name. since is the minimum sequence of the report. It
-// must be higher than the sequences of all previous reports. wait is the time until pending changes are included, or
-// 0 if none are pending.
+// Report returns the reported changes of all watches, sorted by name. since must be higher than the sequences of all
+// previous reports, and not higher than the next one. wait is the time until pending changes are included, or 0 if
+// none are pending.
 func (w *Watches) Report(since int64, now time.Time) (reported []bundle.ReportedWatch, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -226,7 +227,8 @@ func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, er
 	}
 }
 
-// note calls write, which records a change, if the watch is running. The first pending change wakes the agent.
+// note calls write, which records a change, if the watch is running. The first pending change starts a reconciliation
+// of the agent.
 func (w *Watches) note(one *watch, write func()) {
 	w.mu.Lock()
 	if w.running[one.Name] != one || one.full {

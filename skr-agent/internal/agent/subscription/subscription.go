@@ -27,11 +27,11 @@ import (
 const (
 	pollSpacing     = time.Second
 	pollsAtOnce     = 5
-	pollInterval    = 10 * time.Second // minimum time between polls, after a burst of pollsAtOnce polls
+	pollInterval    = 10 * time.Second // minimum time between polls; pollsAtOnce polls are allowed without a delay
 	linesPerSecond  = 10
 	linesAtOnce     = 100
 	maxLineBytes    = 256
-	silenceTimeout  = 100 * time.Second // three keep-alive intervals of the server and a margin
+	silenceTimeout  = 100 * time.Second // three times the server's keep-alive interval, plus a margin
 	reconnectSpread = 10 * time.Second
 	steadyAfter     = time.Minute
 )

@@ -31,7 +31,7 @@ type Outcome struct {
 	Message string
 	// Problem is the reason why the agent does not run the bundle's image. Empty if it does.
 	Problem string
-	// Proven means that the running image ran for one minute without a failure.
+	// Proven is true if the running image ran for one minute without a failure.
 	Proven bool
 }
 
@@ -53,25 +53,25 @@ func (d *Deployment) Start(ctx context.Context) (Outcome, error) {
 	return d.decide(ctx, Wanted{}, Start)
 }
 
-// Again applies the step of the package function Again before the agent restarts itself. ran is the time since the
+// Again applies the result of the package function Again, before the agent restarts itself. ran is the time since the
 // agent's start.
 func (d *Deployment) Again(ctx context.Context, ran time.Duration) error {
 	_, err := d.decide(ctx, Wanted{}, func(k Known) Step { return Again(k, ran) })
 	return err
 }
 
-// Round applies the step of the package function Round after a round of the agent.
+// Round applies the result of the package function Round, after a reconciliation.
 func (d *Deployment) Round(ctx context.Context, wanted Wanted, well time.Duration) (Outcome, error) {
 	return d.decide(ctx, wanted, func(k Known) Step { return Round(k, wanted, well) })
 }
 
-// Overdue applies the step of the package function Overdue at the deadline for a new image.
+// Overdue applies the result of the package function Overdue, at the deadline for a new image.
 func (d *Deployment) Overdue(ctx context.Context, unreachable bool) (Outcome, error) {
 	return d.decide(ctx, Wanted{}, func(k Known) Step { return Overdue(k, unreachable) })
 }
 
-// decide reads the Deployment and applies the step that the function decide returns. It returns a conflict error
-// after a concurrent change of the Deployment.
+// decide reads the Deployment, calls the function decide and applies its result. It returns a conflict error after a
+// concurrent change of the Deployment.
 func (d *Deployment) decide(ctx context.Context, wanted Wanted, decide func(Known) Step) (Outcome, error) {
 	var deployment appsv1.Deployment
 	if err := d.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Name}, &deployment); err != nil {
@@ -113,12 +113,12 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	return nil
 }
 
-// starts returns the counted starts of the Deployment's Pods.
+// starts returns the number of starts of the Deployment's Pods.
 func (d *Deployment) starts(deployment *appsv1.Deployment) starts {
 	return parseStarts(deployment.Annotations[v1beta2.AnnotationUnprovenStarts])
 }
 
-// known returns the state of the Deployment and the starts of the agent's own Pod. Starts of other Pods do not count,
+// known returns the state of the Deployment and the starts of the agent's own Pod. It ignores starts of other Pods,
 // because a user who can evict Pods can cause any number of starts.
 func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 	known := Known{Running: d.Running, State: State{

@@ -21,7 +21,7 @@ type Wanted struct {
 }
 
 // older returns the reason why the bundle's image is refused as older than the current image, or "" if it is
-// accepted. A replayed setting must not downgrade the agent to a release with known faults.
+// accepted. A replayed setting must not downgrade the agent.
 func (k Known) older(w Wanted) string {
 	if w.Image == "" || bundle.ImageDigest(w.Image) == bundle.ImageDigest(k.Set) || w.GoesBack(k.Set, w.Image) {
 		return ""

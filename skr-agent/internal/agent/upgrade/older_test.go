@@ -14,7 +14,7 @@ func TestOlderImageRequiresAnAllowedRollback(t *testing.T) {
 	for name, c := range map[string]struct {
 		known Known
 		want  Wanted
-		kept  string // part of the reason to keep the image; empty for an upgrade
+		kept  string // part of the reason to keep the image; empty if the image is upgraded
 	}{
 		"newer release": {
 			Known{State: State{Set: pin("b")}},
@@ -92,7 +92,7 @@ func TestOlderImageRequiresAnAllowedRollback(t *testing.T) {
 	}
 }
 
-// The agent upgrades to image b, which fails, then to image c, and then to many other images.
+// The agent upgrades to image b, which fails, and then to image c and many other images.
 func TestReplacedAgentImagesAreRecorded(t *testing.T) {
 	never := func(_, _ string) bool { return false }
 	k := Known{State: State{Set: "a", Proven: "a"}, Running: "a"}

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// starts counts the starts of each Pod with a new image. With several replicas, the Pods of a broken image lead and
-// exit in turn.
+// starts counts the starts of each Pod with a new image, because the Pods of a broken image lead and exit in turn.
 type starts []podStarts
 
 type podStarts struct {
@@ -15,7 +14,7 @@ type podStarts struct {
 	count int
 }
 
-// maxCountedPods limits the number of counted Pods. The Pods with the oldest starts are dropped.
+// maxCountedPods limits the number of Pods in starts. The Pods with the oldest starts are dropped.
 const maxCountedPods = 8
 
 // parseStarts parses POD:COUNT entries, separated by commas.

@@ -2,7 +2,7 @@
 // without a failure. Otherwise, it is rolled back to the last proven image.
 //
 // The old agent rolls back if the new Pod never becomes ready. The new agent rolls back if it restarts too often or
-// fails until the deadline. The decisions are pure, and Deployment applies them.
+// is not proven before the deadline. The decisions are pure, and Deployment applies them.
 package upgrade
 
 import (
@@ -23,13 +23,13 @@ const (
 type State struct {
 	// Set is the image in the template of the Deployment.
 	Set string
-	// Proven is the last proven image. Failed is the last image that was rolled back. Starts counts the starts of
-	// this Pod while Set is not proven.
+	// Proven is the last proven image. Failed is the last image that was rolled back. Starts is the number of starts
+	// of this Pod while Set is not proven.
 	Proven, Failed string
 	Starts         int
 	// Former contains the digests of replaced images, separated by commas.
 	Former string
-	// Undecided is an image whose trial ended because the registry failed. Trials counts these trials.
+	// Undecided is an image that was rolled back because the registry failed. Trials is the number of its attempts.
 	Undecided string
 	Trials    int
 	// Requested is the last image that a bundle requested. Other images come from the chart.
@@ -41,7 +41,7 @@ type Known struct {
 	State
 	// Running is the image of this Pod.
 	Running string
-	// Stuck means that the Pods with image Set exceeded the Deployment's progress deadline.
+	// Stuck is true if the Pods with image Set exceeded the Deployment's progress deadline.
 	Stuck bool
 }
 
@@ -55,7 +55,7 @@ type Step struct {
 // onTrial reports whether this Pod runs a new image that is not proven and can be rolled back.
 func (k Known) onTrial() bool { return k.Running == k.Set && k.Proven != "" && k.Proven != k.Set }
 
-// Start returns the step at the start of the agent. Callers must apply it before any work that can crash.
+// Start returns the new state at the start of the agent. Callers must apply it before any work that can crash.
 func Start(k Known) Step {
 	s := Step{State: k.State}
 	if !k.onTrial() {
@@ -68,7 +68,7 @@ func Start(k Known) Step {
 	return s
 }
 
-// Again returns the step before the agent restarts itself for a new bootstrap Secret. The restart counts toward
+// Again returns the new state before the agent restarts itself for a new bootstrap Secret. The restart counts toward
 // MaxStarts only if the agent ran for less than Trial.
 func Again(k Known, ran time.Duration) Step {
 	s := Step{State: k.State}
@@ -78,7 +78,7 @@ func Again(k Known, ran time.Duration) Step {
 	return s
 }
 
-// Round returns the step after a round of the leading agent. well is the time since the last failed round.
+// Round returns the new state after a reconciliation of the leading agent. well is the time since the last failure.
 func Round(k Known, w Wanted, well time.Duration) Step {
 	s, wanted := Step{State: k.State}, w.Image
 	if k.Running != k.Set {
@@ -119,7 +119,7 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 	return s
 }
 
-// forgetUndecided drops an undecided image that is already set, or that the bundle does not request.
+// forgetUndecided drops the undecided image if it is already set, or if the bundle does not request it.
 func (s *State) forgetUndecided(wanted string) {
 	if s.Undecided == s.Set || s.Undecided != wanted && (wanted != "" || s.Undecided == s.Requested) {
 		s.Undecided, s.Trials = "", 0
@@ -129,8 +129,8 @@ func (s *State) forgetUndecided(wanted string) {
 	}
 }
 
-// Overdue returns the step at the deadline for a new image that is not proven. unreachable means that only requests
-// to the registry failed.
+// Overdue returns the new state at the deadline for a new image that is not proven. unreachable is true if only
+// requests to the registry failed.
 //
 // The new image can be the cause, so the agent returns to the previous image. If the registry works with the previous
 // image, the agent tries the new image again, at most maxTrials times.
@@ -161,7 +161,8 @@ func (k Known) back(why string) Step {
 
 const maxTrials = 4
 
-// Problem returns the reason why the agent does not run the wanted image, or "" if it does or is about to.
+// Problem returns the reason why the agent does not run the wanted image. It returns "" if the agent runs the image
+// or is about to start it.
 func (k Known) Problem(w Wanted) string {
 	older := k.older(w)
 	if k.Undecided != "" && k.Undecided != k.Set && (w.Image == "" || w.Image == k.Undecided) {

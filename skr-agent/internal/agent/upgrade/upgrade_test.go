@@ -20,7 +20,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 		known          Known
 		start, overdue bool          // selects Start or Overdue instead of Round
 		unreachable    bool          // the registry failed
-		again          time.Duration // selects Again; the time that the agent ran
+		again          time.Duration // selects Again; the time since the agent's start
 		wanted         string
 		well           time.Duration
 		want           State
@@ -198,8 +198,8 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 	}
 }
 
-// Bundles request random images. Some crash, never become ready, or run but do not work. A working image must lead at
-// the end of each upgrade.
+// Bundles request random images. Some crash, never become ready, or fail. A working image must lead at the end of
+// each upgrade.
 func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

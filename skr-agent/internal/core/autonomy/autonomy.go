@@ -1,9 +1,9 @@
-// Package autonomy lets a runtime select modules while the control plane does not respond. Its input is the last
-// accepted bundle, the runtime's Kyma and the installed modules. Its output is the bundle with the runtime's
-// selections. The package is pure.
+// Package autonomy lets a runtime select modules itself while the control plane does not respond. Its input is the
+// last accepted bundle, the runtime's Kyma and the installed modules. Its output is the bundle with the selected
+// modules. The package is pure.
 //
-// The runtime does not resolve versions. It selects from offers: module versions that the control plane resolved and
-// signed. A selection never downgrades a module. Only a signed rollback does.
+// The runtime does not resolve versions. It selects from offers, which are module versions that the control plane
+// resolved and signed. A selection never downgrades a module. Only a signed rollback does.
 package autonomy
 
 import (
@@ -15,15 +15,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Followed is the bundle with the runtime's selections.
+// Followed is the result of Follow: the bundle with the modules that the runtime selected itself.
 type Followed struct {
 	*bundle.Bundle
-	// Decided contains the sorted names of the modules that the runtime selected, changed or removed.
+	// Decided contains the sorted names of the modules that the runtime selected, upgraded or removed itself.
 	Decided []string
 }
 
-// Follow returns the bundle with the runtime's selections. For a request that the control plane has not processed, it
-// selects offers. Otherwise, it applies only earlier selections: newer versions and removals.
+// Follow applies the request of the runtime's Kyma to the last accepted bundle b. If the control plane has not
+// processed the request yet, Follow selects modules from the bundle's offers. Otherwise, it keeps only newer versions
+// and removals that the runtime selected earlier.
 //
 // Follow returns the bundle unchanged if the bundle does not allow autonomy, and during a takeover. If kyma is nil or
 // is being deleted, Follow neither adds nor removes modules.
@@ -79,8 +80,8 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 	return followed
 }
 
-// unasked returns the bundle for an unknown request. It adds no modules, and removes only modules whose removal has
-// begun. For a runtime without modules, the bundle is unchanged.
+// unasked returns the bundle for a runtime whose request is unknown. The result adds no modules, and removes only
+// modules whose removal has begun.
 func unasked(b *bundle.Bundle, installed []v1beta2.Manifest) *bundle.Bundle {
 	if len(installed) == 0 {
 		return b
@@ -104,8 +105,7 @@ func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest)
 	if kyma == nil {
 		return nil
 	}
-	// The map contains the names of mandatory modules and of their Manifests. Another module can have the same
-	// Manifest name.
+	// A module with another name can have the same Manifest name, so the map contains both names.
 	mandatory := map[string]bool{}
 	for _, m := range b.State.Manifests {
 		if m.IsMandatory() {
@@ -126,8 +126,7 @@ func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest)
 	return &limited
 }
 
-// keep applies earlier selections of the runtime to a bundle. A module keeps a newer selected version. A module from
-// an offer is removed if the Kyma does not request it anymore.
+// keep applies earlier selections of the runtime to a bundle: newer versions of modules, and removals.
 func keep(
 	b *bundle.Bundle, versions map[string]string, asked *bundle.OwnRequest, installed []v1beta2.Manifest,
 ) Followed {
@@ -158,7 +157,7 @@ func keep(
 	return followed
 }
 
-// withdraw removes installed modules that the Kyma does not request and that only the offers contain.
+// withdraw removes installed modules that the Kyma does not request and that only the bundle's offers contain.
 func (f *Followed) withdraw(asked *bundle.OwnRequest, installed []v1beta2.Manifest) {
 	if asked == nil {
 		return
@@ -183,8 +182,8 @@ func (f *Followed) sort() {
 	slices.Sort(f.Decided)
 }
 
-// Versions returns the minimum version of each module, which a selection must not downgrade: the bundle's version, or
-// a newer installed version. Modules that are being deleted have no minimum.
+// Versions returns the version below which each module must not be downgraded: the bundle's version, or a newer
+// installed version. Modules that are being deleted are omitted.
 func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	versions := map[string]string{}
 	if b != nil {

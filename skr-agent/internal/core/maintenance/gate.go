@@ -26,8 +26,8 @@ type Gate struct {
 	unmanaged map[string]string
 }
 
-// New returns the gate for the last accepted bundle. If the bundle expired, upgrades that require downtime wait. kyma
-// can be nil. unmanaged is the result of Unmanaged. now must not be before the time of the newest bundle.
+// New returns the gate for the last accepted bundle b. expired means that b has expired, so upgrades with downtime
+// wait. kyma can be nil. unmanaged is the result of Unmanaged. now must not be before the time of the newest bundle.
 func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
 	if b == nil || b.State.Maintenance == nil {
 		return Gate{}
@@ -86,8 +86,7 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 	return gate
 }
 
-// chosen returns the time in the annotation with which the runtime's admin schedules upgrades, or zero without the
-// annotation.
+// chosen returns the time for upgrades in an annotation of the runtime's admin, or zero without the annotation.
 func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
 	if kyma == nil || kyma.Annotations[v1beta2.AnnotationUpgradeAt] == "" {
 		return time.Time{}, nil

@@ -15,8 +15,7 @@ import (
 // friday is one day before the next window. The windows are on Saturdays from 21:00 to 24:00.
 var friday = time.Date(2026, 11, 20, 21, 0, 0, 0, time.UTC)
 
-// scene is the state of a test case. waitingScene returns a runtime on Friday with keda 1.0.0. Its bundle has keda
-// 1.1.0, which requires downtime.
+// scene is the state of a test case: the bundle, the runtime's Kyma and the installed modules.
 type scene struct {
 	bundle    bundle.Bundle
 	expired   bool

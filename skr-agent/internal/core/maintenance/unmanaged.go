@@ -9,8 +9,8 @@ import (
 
 // Unmanaged returns the installed versions of unmanaged modules by name. known is the result of the previous call.
 //
-// An unmanaged module has no Manifest, so its version is the one in known, in the status of the runtime's Kyma, or in
-// the bundle. A module that becomes managed stays in the result until it has a Manifest.
+// An unmanaged module has no Manifest, so its version comes from known, from the status of the runtime's Kyma, or
+// from the bundle. A module that becomes managed stays in the result until it has a Manifest.
 func Unmanaged(
 	b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest,
 ) map[string]string {

@@ -82,7 +82,8 @@ func isPending(m *v1beta2.Manifest) bool {
 
 func nameOf(m *v1beta2.Manifest) string { return m.Namespace + "/" + m.Name }
 
-// manifestOf returns the Manifest whose inventory contains the object, or the object itself if it is a Manifest.
+// manifestOf returns the Manifest whose inventory contains the object. If the object is a Manifest, it returns the
+// object itself.
 func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest, error) {
 	var found []*v1beta2.Manifest
 	for i := range manifests {

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// secrets sets condition Secrets. It returns the problem of the Secrets, or "" without a problem.
+// secrets sets condition Secrets and returns its problem, or "" if all Secrets were written.
 func secrets(facts Facts, set func(string, string, string, bool)) string {
 	switch s := facts.Secrets; {
 	case s == nil:
@@ -22,7 +22,7 @@ func secrets(facts Facts, set func(string, string, string, bool)) string {
 	return ""
 }
 
-// synced sets condition Synced after the first failed write. It returns the current problem, or "" without a problem.
+// synced sets condition Synced after the first failed write, and returns its problem, or "" without a failed write.
 func synced(conditions []metav1.Condition, facts Facts, set func(string, string, string, bool)) string {
 	switch t := facts.Trouble; {
 	case t != nil:
@@ -34,7 +34,7 @@ func synced(conditions []metav1.Condition, facts Facts, set func(string, string,
 	return ""
 }
 
-// watchers sets the condition of the bundle's Watchers, or removes it without Watchers.
+// watchers sets the condition of the bundle's Watchers. It removes the condition if the bundle has no Watchers.
 func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Bundle == nil || len(facts.Bundle.State.Watchers) == 0 {
 		meta.RemoveStatusCondition(&after.Conditions, v1beta2.ConditionSKRWebhook)

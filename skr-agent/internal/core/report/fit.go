@@ -12,17 +12,18 @@ import (
 const (
 	// identityBytes is reserved for fields that the agent adds later, such as the certificate.
 	identityBytes = 16 << 10
-	// maxPayloadBytes is the maximum size of a report without these fields. Base64 encoding adds a third.
+	// maxPayloadBytes is the maximum size of a report without the fields of identityBytes. Base64 encoding adds a
+	// third.
 	maxPayloadBytes   = bundle.MaxReportBytes/4*3 - identityBytes
 	shortMessageBytes = 96
 	maxDetailBytes    = 64 << 10
 )
 
-// fit reduces a report to its maximum size, because the control plane refuses larger reports. It omits details,
-// messages, resources, watched objects and modules, in this order, until the report fits.
+// fit reduces a report to most bytes, because the control plane refuses larger reports. It omits details, messages,
+// resources, watched objects and modules, in this order, until the report fits.
 //
-// The requested modules are omitted last, because a runtime's admin removes modules by not requesting them. The
-// report lists its omitted parts, so the control plane does not treat them as deleted.
+// The requested modules are omitted last, because a runtime's admin removes modules by omitting them. The report
+// lists its omitted parts, so the control plane does not treat them as deleted.
 func fit(r bundle.Report, most int) bundle.Report {
 	f := fitting{report: r}
 	f.limitModules()
@@ -55,7 +56,7 @@ func fit(r bundle.Report, most int) bundle.Report {
 	return f.report
 }
 
-// fitting is a report that is being reduced. Its lists are copies.
+// fitting is a report that is being reduced. It owns its lists.
 type fitting struct {
 	report bundle.Report
 	left   bundle.Truncated
@@ -110,7 +111,7 @@ func long(o *v1beta2.TrackingObject) bool {
 			len(o.PartialMeta.Namespace)) > bundle.MaxModuleNameBytes
 }
 
-// keepModules removes the least urgent modules until at most most remain.
+// keepModules removes the least urgent modules until the number of modules is at most most.
 func (f *fitting) keepModules(most int) {
 	over := len(f.report.Modules) - most
 	if over <= 0 {
@@ -124,8 +125,8 @@ func (f *fitting) keepModules(most int) {
 	f.left.Modules += over
 }
 
-// limitWishes omits all requested modules if any exceeds a limit. The control plane would treat modules that are
-// missing in a partial list as removed.
+// limitWishes omits all requested modules if any exceeds a limit. In a partial list, the control plane would treat
+// missing modules as removed.
 func (f *fitting) limitWishes() {
 	if f.report.Kyma == nil {
 		return

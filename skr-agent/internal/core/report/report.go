@@ -40,7 +40,7 @@ type Facts struct {
 	WaitReason reason.Reason
 	// Unmanaged contains the versions of unmanaged modules by name.
 	Unmanaged map[string]string
-	// Secrets reports whether the bundle's Secrets were written. Nil if the bundle has none.
+	// Secrets is the result of writing the bundle's Secrets. Nil if the bundle has none.
 	Secrets *bundle.ReportedSecrets
 	// Kyma is the runtime's own Kyma with its pinned versions. Unreadable is the error of reading the pinned
 	// versions.
@@ -55,7 +55,7 @@ type Facts struct {
 	Unavailable string
 	// AgentProblem is the reason why the agent does not run the bundle's image. Empty if it does.
 	AgentProblem string
-	// Watched contains the changes that watchers of the control plane observed.
+	// Watched contains the changes that the bundle's watchers observed.
 	Watched []bundle.ReportedWatch
 	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists lifecycle-manager's
 	// removed objects.
@@ -325,8 +325,8 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	return after
 }
 
-// judged returns the observedGeneration for the Kyma's status. It increases once the last accepted bundle is a
-// response to the Kyma's current request.
+// judged returns the observedGeneration for the Kyma's status. It increases once a bundle for the Kyma's current
+// request was accepted.
 func judged(before v1beta2.KymaStatus, facts Facts) int64 {
 	if b := facts.Bundle; b != nil && before.ObservedGeneration > 0 &&
 		!b.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {

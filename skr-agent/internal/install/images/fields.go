@@ -65,8 +65,8 @@ func (r rules) object(o *unstructured.Unstructured) ([]Use, error) {
 	return v.uses, nil
 }
 
-// variable rewrites an environment variable whose value is an image with a localized version. Operators receive the
-// images of their workloads in such variables. Other values stay unchanged.
+// variable rewrites the value of an environment variable if it is an image with a localized reference. Operators
+// receive the images of their workloads in such variables.
 func (r rules) variable(text string) (string, bool, error) {
 	i, ok := parse(text)
 	if !ok || i.tag == "" ||

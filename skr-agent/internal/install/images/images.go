@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Rewriting contains the rules for rewriting image references. Localized references take precedence over mirrors.
+// Rewriting contains the rules for image references. Localized references take precedence over mirrors.
 type Rewriting struct {
 	// Localized contains references from Manifest.spec.localizedImages. They replace references with the same name
 	// and tag.
@@ -131,7 +131,7 @@ func (r rules) rewrite(text string) (string, error) {
 	}
 	mirrored := r.mirrors.Mirrored(localized.name)
 	if !found && mirrored == localized.name {
-		return text, nil // String would expand short forms such as nginx
+		return text, nil // keep short forms such as nginx, which String would expand
 	}
 	localized.name = mirrored
 	return localized.String(), nil

@@ -15,8 +15,8 @@ import (
 // Source: lifecycle-manager, flag --skr-image-pull-secret.
 const PullSecretVariable = "SKR_IMG_PULL_SECRET"
 
-// AddPullSecret adds a Secret to the imagePullSecrets of all Pods and pod templates. Workloads that isOperator
-// matches also get the Secret's name in PullSecretVariable. It returns an error if an operator already has this
+// AddPullSecret adds a Secret to the imagePullSecrets of all Pods and pod templates. Workloads for which isOperator
+// returns true also get the Secret's name in PullSecretVariable. It returns an error if an operator already has this
 // variable.
 func AddPullSecret(
 	objects []*unstructured.Unstructured, secret string, isOperator func(*unstructured.Unstructured) bool,
