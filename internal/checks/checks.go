@@ -30,7 +30,7 @@ const (
 // Verdict is the outcome of one measurement.
 type Verdict string
 
-// Verdicts. Unknown means that the value could not be measured, for example after a timeout.
+// Verdicts of a measurement. Unknown means that the measurement failed, for example after a timeout.
 const (
 	Success Verdict = "success"
 	Failure Verdict = "failure"
@@ -58,7 +58,7 @@ type State struct {
 	// Row is the number of consecutive measurements with the same verdict: positive for successes, negative for
 	// failures, and 0 after an unknown measurement.
 	Row int32 `json:"row,omitempty"`
-	// Total numbers of measurements with each verdict.
+	// Passes, Failures and Unknowns are the total numbers of measurements with each verdict.
 	Passes   int32  `json:"passes,omitempty"`
 	Failures int32  `json:"failures,omitempty"`
 	Unknowns int32  `json:"unknowns,omitempty"`
@@ -126,8 +126,8 @@ func more(count int32) int32 {
 
 // Due returns the time of the next measurement. It returns false if the check needs no further measurement.
 //
-// Measurements end after checkFor, counted from ready. An Inconclusive check is measured for up to
-// bundle.MaxCheckFor, because the rollout waits for its result.
+// Measurements end checkFor after ready. An Inconclusive check is measured for up to bundle.MaxCheckFor, because the
+// rollout waits for its result.
 func Due(d Definition, s State, ready time.Time, checkFor time.Duration) (time.Time, bool) {
 	if ready.IsZero() || d.Problem != "" || s.Result == v1beta2.CheckFailed {
 		return time.Time{}, false
@@ -179,10 +179,10 @@ func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 	return definitions
 }
 
-// Continue returns a state for each definition. If a definition did not change, its check keeps the previous state.
+// Continue returns a state for each definition. A check with an unchanged definition keeps its previous state.
 // Otherwise, the check starts again.
 //
-// Before is kept if the query did not change. A check with a Problem keeps its state and is Inconclusive, except
+// The value before the upgrade is kept if the query did not change. A check with a Problem is Inconclusive, except
 // after it Failed.
 func Continue(definitions []Definition, previous []State) []State {
 	states := make([]State, 0, len(definitions))

@@ -23,7 +23,7 @@ const (
 
 const noColor = "\x1b[0m"
 
-// ownColors matches the program's own color sequences. They are not escaped in a command's output.
+// ownColors matches the program's own color sequences, which are not escaped in a command's output.
 var ownColors = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33)m`)
 
 // Palette adds terminal colors to words. The zero value does not add colors.

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Exit codes of kcp-publisher and skr-agent, which scripts can rely on.
+// Exit codes of kcp-publisher and skr-agent. Scripts can rely on them.
 const (
 	ExitDone    = 0
 	ExitFailed  = 1

@@ -15,7 +15,7 @@ import (
 // hint returns advice for common errors, or "" for other errors.
 func hint(err error) string {
 	if errors.Is(err, syscall.ENOSPC) && !aboutFile(err) {
-		// Both a full disk and the inotify limit cause ENOSPC. Only the error for a full disk contains a path.
+		// Both a full disk and the inotify limit cause ENOSPC, but only the error for a full disk contains a path.
 		return "programs on this machine watch too many files: raise the limit with `sysctl " +
 			"fs.inotify.max_user_watches`, or stop some of these programs"
 	}

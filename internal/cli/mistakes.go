@@ -68,8 +68,8 @@ func RequireFlags(flags ...Required) error {
 	return Usage(fmt.Errorf("%s and %s are required", strings.Join(missing[:last], ", "), missing[last]))
 }
 
-// flagError improves pflag's error for unknown flags. If the subcommand is mistyped, the error names the subcommand
-// instead of its flags.
+// flagError improves pflag's error for unknown flags. If the subcommand is also unknown, the error is about the
+// subcommand.
 func flagError(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 		return unknownCommand(cmd, words[0])
@@ -98,8 +98,8 @@ func similarFlags(cmd *cobra.Command, name string) []string {
 	return names.SuggestionsFor(name)
 }
 
-// DidYouMean returns ": did you mean X or Y?" with the names in of that are similar to name, or "" if no name is
-// similar.
+// DidYouMean returns ": did you mean X or Y?" with the known names in of that are similar to name. It returns "" if
+// no name is similar.
 func DidYouMean(name string, of []string) string {
 	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
 	for _, one := range of {

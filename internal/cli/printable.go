@@ -23,12 +23,12 @@ type printed struct {
 	out io.Writer
 	// rest contains an incomplete UTF-8 character at the end of the last write.
 	rest []byte
-	// If colors is set, the program's own color sequences are not escaped.
+	// If colors is true, the program's own color sequences are not escaped.
 	colors bool
 }
 
-// Raw returns the writer below out that does not escape control characters, for progress bars and machine-readable
-// data.
+// Raw returns the writer behind out, which does not escape control characters. Use it for progress bars and
+// machine-readable data.
 func Raw(out io.Writer) io.Writer {
 	if p, ok := out.(*printed); ok {
 		return p.out
@@ -73,7 +73,7 @@ func (p *printed) printable(text string) string {
 	return out.String()
 }
 
-// flush writes an incomplete character at the end of the output.
+// flush writes an incomplete character that remained after the last write.
 func (p *printed) flush() {
 	_, _ = io.WriteString(p.out, bundle.Printable(string(p.rest))) // the program exits, so the error does not matter
 	p.rest = nil
@@ -91,7 +91,7 @@ func writeJSON(out io.Writer, data any) error {
 	return err
 }
 
-// Both functions return the escape sequence of a character above U+FFFF in a double-quoted string.
+// inJSON and inYAML return the escape sequence of a character above U+FFFF in a double-quoted string.
 func inJSON(r rune) string {
 	high, low := utf16.EncodeRune(r)
 	return fmt.Sprintf(`\u%04x\u%04x`, high, low)

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// TransferTimeout is the timeout for transferring one image layer, including slow connections.
+// TransferTimeout is the timeout of a request that transfers one image layer, even over a slow connection.
 const TransferTimeout = 2 * time.Hour
 
 // Registry contains the flags for access to registries.
@@ -97,8 +97,8 @@ func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 	return store.NewRegistries(access)
 }
 
-// Open returns the store at location, and clients for other registries. It sends no requests. Errors name flag, the
-// flag that contains the location. base contains settings without a flag.
+// Open returns the store at location, and clients for other registries. It sends no requests. flag is the name of the
+// flag with the location, for errors. base contains settings without a flag.
 func (r *Registry) Open(flag, location string, base store.Access) (store.Store, *store.Registries, error) {
 	registries, err := r.Registries(base)
 	if err != nil {

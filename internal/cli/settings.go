@@ -16,7 +16,7 @@ const setName = "set"
 type settings struct{ all *pflag.FlagSet }
 
 // Settings adds --set to flags and returns the flag set for a command's settings. A setting is an option that few
-// users change, with a key in the configuration file or with --set KEY=VALUE.
+// users change. It can be set in the configuration file or with --set KEY=VALUE.
 func Settings(flags *pflag.FlagSet) *pflag.FlagSet {
 	s := settings{pflag.NewFlagSet("settings", pflag.ContinueOnError)}
 	flags.Var(s, setName, "set one of the settings below; can be repeated, takes precedence over the file of --config")
@@ -51,7 +51,7 @@ func (s settings) Set(text string) error {
 	return cause(s.all.Set(key, value))
 }
 
-// cause unwraps pflag's error for an invalid value, whose text would call the setting a flag.
+// cause unwraps pflag's error for an invalid value, because pflag's text would call the setting a flag.
 func cause(err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {

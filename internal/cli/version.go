@@ -13,8 +13,8 @@ import (
 // build describes the build of a program.
 type build struct {
 	Version string `json:"version"`
-	// Hash and time of the source commit. Empty if the program was not built in a Git repository. Modified means that
-	// the sources had uncommitted changes.
+	// Commit is the hash of the source commit and Date its time. They are empty if the program was not built in a Git
+	// repository. Modified is true if the sources had uncommitted changes.
 	Commit   string `json:"commit,omitempty"`
 	Date     string `json:"date,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
@@ -25,8 +25,7 @@ type build struct {
 // notReleased is the version of a program whose build did not set main.version.
 const notReleased = "dev"
 
-// versionOf returns the version of the program. It prefers stamped, the version from the build, to the Go module
-// version. Without both, it returns "dev".
+// versionOf returns the version that the build set (stamped), or else the Go module version, or else "dev".
 func versionOf(stamped string, info *debug.BuildInfo) string {
 	if stamped == notReleased && info != nil && info.Main.Sum != "" {
 		return info.Main.Version

@@ -18,7 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// quiet is a logger that discards its output. Unlike the zero value, it has a sink.
+// quiet is a logger that discards its output. Unlike the zero Logger, it has a sink.
 var quiet = funcr.New(func(string, string) {}, funcr.Options{})
 
 func TestEventsAreRecordedAndPosted(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// unfenced contains path prefixes of requests that need no valid lease: requests for leases, and access reviews,
-// which are not stored.
+// unfenced contains path prefixes of requests that a process can send without a valid lease: requests for leases, and
+// access reviews.
 var unfenced = []string{"/apis/coordination.k8s.io/", "/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/"}
 
 // fence is an http.RoundTripper that refuses writes to the API server while another process could hold the lease.

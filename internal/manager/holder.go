@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// Environment variables that contain the name and UID of the program's Pod.
+// podName and podUID are environment variables with the name and UID of the program's Pod.
 const podName, podUID = "POD_NAME", "POD_UID"
 
 // identity returns the holder identity of this process for a lease. A process that restarts in the same Pod or on the
@@ -72,7 +72,7 @@ func exclusive(name string) bool {
 			if err != nil {
 				return
 			}
-			_ = connection.Close() // clients have no use for the socket
+			_ = connection.Close() // clients do not use the socket
 		}
 	}()
 	return true

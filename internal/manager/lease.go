@@ -25,9 +25,9 @@ type Election struct {
 	Retry time.Duration
 }
 
-// Replicas is for a program with several replicas: another replica takes over quickly, and no replica exits during an
-// outage of the API server of up to a minute. Single is for a program with one replica, which renews the lease only
-// once per minute.
+// Replicas is for a program with several replicas. Another replica takes over quickly, and no replica exits during an
+// API server outage of up to a minute. Single is for a program with one replica. It renews the lease only once per
+// minute.
 var (
 	Replicas = Election{Lease: 15 * time.Second, Renew: 75 * time.Second, Retry: 2 * time.Second}
 	Single   = Election{Lease: 3 * time.Minute, Renew: 100 * time.Second, Retry: 2 * time.Second}
@@ -46,8 +46,8 @@ func (e Election) Elector() Election {
 // maxRequestTime is the maximum timeout of a lease request. It leaves time for a retry.
 const maxRequestTime = 10 * time.Second
 
-// inFlight is subtracted from the duration of a lease, because a write must reach the server before the lease
-// expires.
+// inFlight is how long before its expiry a lease is treated as expired, because a write must reach the server before
+// then.
 const inFlight = 2 * time.Second
 
 var (

@@ -42,7 +42,7 @@ func (f *Flags) elections() Election {
 	return Election{Lease: f.election.LeaseDuration, Renew: f.election.RenewDeadline, Retry: f.election.RetryPeriod}
 }
 
-// intervalJitter is the default percentage by which polling intervals vary in both directions.
+// intervalJitter is the default jitter of polling intervals in percent.
 const intervalJitter = 10
 
 // AddFlags adds flags and settings. cluster describes the cluster in the help.
@@ -127,8 +127,8 @@ func (f *Flags) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Identity returns the name of a program's lease. A hash of the selector gives programs with different selectors
-// different leases.
+// Identity returns the name of a program's lease: base, with a hash of the selector. Programs with different
+// selectors thus use different leases.
 func Identity(base, selector string) string {
 	if selector == "" {
 		return base

@@ -11,11 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// mapper is a RESTMapper that caches mappings of known kinds. Without it, controller-runtime would search all API
-// groups at each read from a cache of some namespaces.
+// mapper is a RESTMapper that caches the mappings of known kinds. Otherwise, controller-runtime would search all API
+// groups for many reads. A cached mapping stays valid, because the scope and resource of a kind do not change.
 //
-// The scope and resource of a kind do not change while it exists, so a cached mapping stays valid. mapper is safe for
-// concurrent use.
+// mapper is safe for concurrent use.
 type mapper struct {
 	meta.RESTMapper
 	known sync.Map // *meta.RESTMapping by mappingKey

@@ -40,7 +40,7 @@ func (r *revisions) observe(version string) {
 	r.latest = version
 }
 
-// observedLeases is a client for leases that passes the resource version of each response to revisions.
+// observedLeases is a client for leases that reports the resource version of each response to revisions.
 type observedLeases struct {
 	coordinationclient.LeasesGetter
 	revisions *revisions

@@ -29,7 +29,7 @@ type Definition struct {
 	Name, Help string
 	Kind       Kind
 	Labels     []string
-	// Leader means that only the leader exports the metric.
+	// Leader is true if only the leader exports the metric.
 	Leader bool
 }
 
@@ -62,8 +62,8 @@ func Counter(d Definition) prometheus.Counter {
 	return c
 }
 
-// Counters defines counters with labels. A metric with one label exports 0 from the beginning for the values in
-// start. Otherwise, PromQL's increase() would miss the first event.
+// Counters defines counters with labels. If the metric has one label, it exports 0 for the label values in start,
+// because PromQL's increase() would otherwise miss the first event.
 func Counters[T ~string](d Definition, start ...T) *prometheus.CounterVec {
 	d.Kind = KindCounter
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)
@@ -91,7 +91,7 @@ func Gauge(d Definition) Value { return Value{Gauges(d)} }
 // Set sets the value and exports the gauge.
 func (v Value) Set(value float64) { v.vec.WithLabelValues().Set(value) }
 
-// Add adds to the value. An unset gauge counts from 0.
+// Add adds to the value, or to 0 if no value is set.
 func (v Value) Add(value float64) { v.vec.WithLabelValues().Add(value) }
 
 // Unset stops exporting the gauge.

@@ -102,7 +102,7 @@ func (c *Cluster) Rights(
 	return findings
 }
 
-// Given checks whether the caller has all permissions. part is the name of the RBAC file without extension.
+// Given checks whether the API server grants all permissions. part is the name of their RBAC file without extension.
 func (c *Cluster) Given(ctx context.Context, part string, permissions []Permission, advice string) Finding {
 	denied, err := c.denied(ctx, permissions)
 	if err != nil {

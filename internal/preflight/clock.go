@@ -13,8 +13,8 @@ const (
 	clockFailed  = 5 * time.Minute
 )
 
-// Clock returns the finding for the difference between two clocks. than describes the other clock. ahead is negative
-// if this machine's clock is behind.
+// Clock returns the finding for the difference between this machine's clock and another clock, which than describes.
+// ahead is negative if this machine's clock is behind.
 func Clock(than string, ahead time.Duration, known bool) Finding {
 	check := "clock, against " + than
 	if !known {
@@ -76,8 +76,8 @@ func (w timed) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// record stores the smallest clock difference that explains date, the Date header of a response. The header has no
-// fractions of a second.
+// record stores the smallest clock difference that explains the Date header of a response, which has no fractions of
+// a second.
 func (t *Times) record(sent, received, date time.Time) {
 	ahead := time.Duration(0)
 	switch {

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// everything contains the files whose single permission includes all permissions.
+// everything contains the RBAC files whose single permission includes all permissions.
 var everything = map[string]bool{"skr-agent/rbac/all-modules.yaml": true}
 
 // The test removes each permission of each role in both charts, one at a time. The check must name the removed

@@ -78,7 +78,7 @@ func Draw(out io.Writer, findings []Finding) {
 	}
 }
 
-// rootWarning is how long before the expiry of a root of trust Root returns a warning.
+// rootWarning is the time before the expiry of a root of trust from which the function Root returns a warning.
 const rootWarning = 30 * 24 * time.Hour
 
 // Root returns the finding for the expiry of a root of trust. from is its location, and renew is the advice for

@@ -15,8 +15,8 @@ import (
 const (
 	// maxStackBytes limits the stack, so endless recursion fails before the process runs out of memory.
 	maxStackBytes = 64 << 20
-	// hardShare defines the kernel's memory limit: it exceeds the child's own limit by 1/hardShare. The child can
-	// thus report the problem before an allocation fails.
+	// hardShare defines the kernel's memory limit, which exceeds the child's own limit by 1/hardShare. The child can
+	// thus report the problem itself.
 	hardShare = 4
 	// watchInterval is the interval at which the child checks its memory usage.
 	watchInterval = 10 * time.Millisecond
@@ -25,8 +25,7 @@ const (
 // Child is the main function of the child process that Confined starts. It reads limits and an Input as JSON from in,
 // and writes the objects or an error to out.
 //
-// It first limits the process: memory, CPU time, and access to files, connections and programs. The process must not
-// do anything else.
+// It first limits the memory and CPU time of the process, and prevents access to files, connections and programs.
 func Child(in io.Reader, out io.Writer) error {
 	// Discard warnings of Helm and kustomize. Use UTC, because the local time zone depends on the node.
 	log.SetOutput(io.Discard)

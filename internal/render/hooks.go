@@ -25,7 +25,7 @@ func Keeps(object metav1.Object) bool {
 	return strings.ToLower(strings.TrimSpace(object.GetAnnotations()[keepAnnotation])) == "keep"
 }
 
-// ordered contains the objects of a chart, grouped by Helm's order of creation.
+// ordered contains the objects of a chart in Helm's order of creation.
 type ordered struct{ definitions, before, release, after []placed }
 
 // withoutHooks converts hooks to ordinary objects, because an agent reconciles continuously and has no install

@@ -77,7 +77,7 @@ func TestOverlayFolderIsFound(t *testing.T) {
 }
 
 // listening starts an HTTP server and puts fake programs git, helm and docker into PATH. untouched fails the test if
-// either was used.
+// the server or a program was used.
 func listening(t *testing.T) (address string, untouched func()) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -43,10 +43,12 @@ const (
 	// maxSeparators limits the number of values in a document (see checkSeparators). Parsing needs up to 400 bytes of
 	// memory for each value.
 	maxSeparators = 500_000
-	// maxDocumentNodes limits the number of YAML nodes in a document.
+	// maxDocumentNodes limits the number of YAML nodes in a document. maxExpanded limits their total size after
+	// aliases are expanded.
 	maxDocumentNodes = 400_000
 	maxExpanded      = maxDocumentBytes
-	// maxDocuments exceeds MaxObjects, because some documents contain only comments.
+	// maxDocuments limits the number of documents. It exceeds MaxObjects, because some documents contain only
+	// comments.
 	maxDocuments = 2 * MaxObjects
 )
 
@@ -253,8 +255,8 @@ func jsonDocument(place string, text []byte) ([]placed, error) {
 	return decoded(place, text)
 }
 
-// checkSeparators returns an error if parsing a document could need too much memory. The characters that can separate
-// values limit the number of values.
+// checkSeparators returns an error if parsing a document could need too much memory. It counts the characters that
+// can separate values.
 func checkSeparators(place string, text []byte) error {
 	count := 0
 	for _, b := range text {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// nondeterministic contains the template functions whose result depends on random numbers, the clock, or the
-// iteration order of maps. Each value is a stand-in: template text that replaces the function in a second rendering
-// and always has a different result. A function without a stand-in returns a different result in nearly every call.
+// nondeterministic contains the template functions whose result depends on random numbers, the clock, or the order of
+// maps. Each value is a stand-in for the function: template text that replaces the function in a second rendering and
+// always has a different result. A function without a stand-in has a different result in nearly every call.
 //
 // The map contains sprig's nonhermeticFunctions, except those that Helm's engine removes. It also contains keys,
 // values, and all functions that generate a key, a certificate or a salt.
@@ -39,15 +39,15 @@ var nondeterministic = map[string]string{
 	"values":                   "",
 }
 
-// passesOfUnsorted is the number of additional renderings of a chart that uses the functions keys or values. One
-// additional rendering would have the same order of two keys with a probability of 1/2.
+// passesOfUnsorted is the number of additional renderings of a chart that uses the functions keys or values. A single
+// additional rendering could have the same order by chance.
 const passesOfUnsorted = 4
 
 // reproducible renders a chart and returns an error if another rendering could return different objects.
 //
-// A chart that calls nondeterministic functions is rendered again with stand-ins for these functions. The check has
-// two known gaps: the function date with an invalid date, and templates that are assembled at run time and passed to
-// tpl.
+// If the chart calls nondeterministic functions, it is rendered again with other text in place of these functions.
+// The check has two known gaps: the function date with an invalid date, and templates that are assembled at run time
+// and passed to tpl.
 func (in Input) reproducible(files []file) ([]placed, error) {
 	found, err := in.pass(files, in.Values)
 	if err != nil {
@@ -100,8 +100,8 @@ func (u usage) compare(found, again []placed) error {
 	return nil
 }
 
-// unreplaced replaces stand-ins with function names in the strings of a rendered object. Such a stand-in was not
-// executed, because its text is not a template.
+// unreplaced restores the names of nondeterministic functions in the strings of a rendered object, which
+// replaceNondeterministic has replaced.
 func unreplaced(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -128,8 +128,8 @@ var standIns = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// replaceNondeterministic replaces nondeterministic functions in a template with their stand-ins. It does not change
-// invalid templates.
+// replaceNondeterministic replaces the calls of nondeterministic functions in a template with other text. It does not
+// change invalid templates.
 func replaceNondeterministic(text []byte) []byte {
 	var calls []call
 	for _, t := range parseTemplate("", text) {

@@ -187,7 +187,7 @@ func split(text string) []string {
 	return documents
 }
 
-// ranks contains a negative number for each kind in Helm's install order. Other kinds are last.
+// ranks contains a negative number for each kind in Helm's install order. Other kinds are applied last.
 var ranks = func() map[string]int {
 	known := map[string]int{}
 	for i, kind := range releaseutil.InstallOrder {

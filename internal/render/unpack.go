@@ -17,7 +17,7 @@ const (
 	MaxUnpackedBytes = 128 << 20
 	// MaxEntries limits the number of entries in a tar.
 	MaxEntries = 2_000
-	// maxRatio limits the compression ratio. Normal text reaches 20, and a zip bomb 1,000.
+	// maxRatio limits the ratio of unpacked to packed bytes. Normal text reaches 20, and a zip bomb 1,000.
 	maxRatio = 100
 	// freeBytes is the unpacked size up to which maxRatio is not checked, because small tars are mostly padding.
 	freeBytes = 1 << 20
@@ -85,7 +85,7 @@ func isTar(data []byte) bool {
 	return len(data) >= 512 && bytes.Equal(data[257:262], []byte("ustar")) && bytes.IndexByte(data[:257], 0) >= 0
 }
 
-// untar returns the wanted files of a tar, sorted by path. wanted gets the name of each file.
+// untar returns the wanted files of a tar, sorted by path. wanted is called with the name of each file.
 func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, error) {
 	var files []file
 	seen := map[string]string{}

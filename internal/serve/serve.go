@@ -20,7 +20,8 @@ import (
 type Limits struct {
 	// Connections is the maximum number of open connections. Further connections wait.
 	Connections int
-	// Maximum sizes of a request's header, of its body, and of the bodies of all current requests.
+	// HeaderBytes, BodyBytes and AllBodiesBytes are the maximum sizes of a request's header, of its body, and of the
+	// bodies of all current requests.
 	HeaderBytes               int
 	BodyBytes, AllBodiesBytes int64
 	// Read limits the time to receive a request, and Write the time to send a response.
@@ -84,7 +85,7 @@ func Add(mgr manager.Manager, name, address string, config *tls.Config, handler 
 }
 
 // limitBodies refuses large bodies. A request waits while all current bodies together exceed AllBodiesBytes. A body
-// of unknown length counts as BodyBytes.
+// of unknown length is treated as BodyBytes long.
 func limitBodies(next http.Handler, limits Limits) http.Handler {
 	all := semaphore.NewWeighted(limits.AllBodiesBytes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -29,8 +29,8 @@ import (
 
 const (
 	jobPrefix = "kyma-check-"
-	// LabelCheck is the label with the name of the check on its Job and Pods. They have no other labels of the agent,
-	// because they are not objects of a module.
+	// LabelCheck is the label with the name of the check on its Job and Pods. They have no module labels, because
+	// they are not objects of a module.
 	LabelCheck = v1beta2.Group + "/check"
 	// jobLifetime is the time after which Kubernetes deletes a Job that the agent could not delete.
 	jobLifetime = 5 * time.Minute
@@ -39,7 +39,7 @@ const (
 	jobCleanup      = 10 * time.Second
 	// maxJobPods limits the completions, parallelism and backoff limit of a Job.
 	maxJobPods = 10
-	// Limits for the log of a failed Pod.
+	// maxLogBytes and logLines limit the bytes and lines that are read from the log of a failed Pod.
 	maxLogBytes, logLines = 4 << 10, 5
 )
 
@@ -92,7 +92,7 @@ func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) 
 	}
 }
 
-// newJob returns the Job of a check. The Job's deadline, lifetime and limits do not depend on the template.
+// newJob returns the Job of a check. It sets the Job's deadline, lifetime and limits regardless of the template.
 func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 	if subject.Namespaces != nil && !slices.Contains(subject.Namespaces, d.Job.Namespace) {
 		return nil, fmt.Errorf("job.namespace: the module has no objects in namespace %s", d.Job.Namespace)

@@ -19,9 +19,10 @@ const (
 	// maxObjects limits the number of objects in the CEL variable "objects". pageObjects limits the objects in one
 	// response of the API server.
 	maxObjects, pageObjects = 500, 100
-	// maxReadBytes limits the size of these objects in JSON. Decoded objects need about six times as much memory.
+	// maxReadBytes limits the size of the objects of one check in JSON. Decoded objects need about six times as much
+	// memory.
 	maxReadBytes = 8 << 20
-	// Limits of the cache: the lifetime, number and size of its entries.
+	// sharedFor, maxShared and maxSharedBytes limit the lifetime, number and size of cached reads.
 	sharedFor, maxShared, maxSharedBytes = time.Second, 8, 1 << 20
 )
 
@@ -38,7 +39,7 @@ type reads struct {
 	kept map[selection]*read
 }
 
-// read is a cached read. The fields objects and err are set once done is closed.
+// read is a cached read of objects. The fields objects and err are set once done is closed.
 type read struct {
 	done    chan struct{}
 	objects []any

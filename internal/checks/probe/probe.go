@@ -121,8 +121,8 @@ func apiServerOf(config *rest.Config) []netip.AddrPort {
 	return []netip.AddrPort{plain(netip.AddrPortFrom(at, port))}
 }
 
-// refuse returns an error for an address of the API server. Checks must not reach the API server over the agent's
-// network.
+// refuse returns an error for an address of the API server, because checks must not use the agent's network access to
+// the API server.
 func (p *Prober) refuse(address netip.AddrPort) error {
 	for _, known := range p.apiServer {
 		if known == address {
@@ -167,8 +167,8 @@ func (p *Prober) masked(text string) string {
 	return bundle.PrintableLine(text)
 }
 
-// Before measures a check's PromQL query before an upgrade, for comparison. It returns "" for other checks and if the
-// query fails.
+// Before measures the PromQL query of a check before an upgrade, for comparison. It returns "" for other checks and
+// if the query fails.
 func (p *Prober) Before(ctx context.Context, d checks.Definition) string {
 	if d.PromQL == nil || d.Problem != "" {
 		return ""
