@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// releases serves an index and one archive, as envtest's release page does.
+// releases serves a list of archives and one archive, as envtest's release page does.
 func releases(t *testing.T, spoil func([]byte) []byte) string {
 	t.Helper()
 	var packed bytes.Buffer

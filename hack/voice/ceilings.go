@@ -79,7 +79,7 @@ func parseRates(values []string) (rates, error) {
 	return parsed, nil
 }
 
-// of returns the ceiling of one measure of a unit.
+// of returns the ceiling of one measure in the unit with this key.
 func (c ceilings) of(key, name string) float64 {
 	if recorded, ok := c.recorded[key][name]; ok {
 		return max(recorded, c.targets[name])

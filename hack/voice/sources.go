@@ -133,7 +133,7 @@ func severalWords(literal *ast.BasicLit) (string, bool) {
 		return "", false
 	}
 	if literal.Value[0] != '`' {
-		text = strings.ReplaceAll(text, "\n", " ") // a string literal counts as one line
+		text = strings.ReplaceAll(text, "\n", " ") // treat a string literal as one line
 	}
 	return text, true
 }

@@ -1,4 +1,5 @@
-// Package alerts tests the charts' alerts with promtool: which alerts fire for given time series.
+// Package alerts tests the charts' alerts with promtool. It checks that given time series fire exactly the expected
+// alerts.
 package alerts
 
 import (
@@ -135,7 +136,8 @@ func Check(ctx context.Context, dir, rules string, cases []Case) error {
 	return Promtool(ctx, "test", "rules", file)
 }
 
-// Scraped parses a scrape and returns the values of the project's metrics by series, in promtool's notation.
+// Scraped parses a scrape and returns the values of the project's metrics. The keys are series in promtool's
+// notation.
 func Scraped(exposition io.Reader) (map[string]float64, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(exposition)
@@ -158,7 +160,7 @@ func Scraped(exposition io.Reader) (map[string]float64, error) {
 	return found, nil
 }
 
-// Changing returns series with the values of one scrape for some minutes, and of another scrape for the same time.
+// Changing returns series that have the values before for some minutes, and then the values after for the same time.
 func Changing(before, after map[string]float64, minutes int) map[string]string {
 	series := map[string]string{}
 	for name, value := range after {

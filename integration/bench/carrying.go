@@ -120,7 +120,7 @@ func timed(do func() error) (time.Duration, error) {
 	return time.Since(started), err
 }
 
-// against formats a duration with its ratio to another duration.
+// against formats the duration took with its ratio to the duration other.
 func against(took, other time.Duration) string {
 	return fmt.Sprintf("%s, %.1f times", took.Round(10*time.Millisecond), took.Seconds()/other.Seconds())
 }

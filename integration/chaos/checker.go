@@ -65,7 +65,7 @@ type Reported struct {
 	Sequence int64
 	// Epoch and Observed identify the reported bundle. They are 0 without a bundle.
 	Epoch, Observed int64
-	// Answered contains, by module, the version whose result the report contains.
+	// Answered contains the version of each module whose result the report contains.
 	Answered map[string]string
 	// Waiting contains the modules whose newest version waits for a maintenance window.
 	Waiting map[string]bool
@@ -227,7 +227,7 @@ func (c *Checker) Unasked(at time.Duration, runtime string, modules ...string) {
 	}
 }
 
-// Promoted announces that a version is promoted to a channel. broken means that no canary can run the version.
+// Promoted announces that a version is promoted to a channel. broken is true if no canary can run the version.
 func (c *Checker) Promoted(module, version string, broken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -273,7 +273,7 @@ func (c *Checker) Deleted(at time.Duration, runtime, object string) {
 	c.of(runtime).deleted[object] = at
 }
 
-// mayBeRemoved reports whether a bundle can remove the module: its removal was requested recently.
+// mayBeRemoved reports whether a bundle can remove the module, because its removal was requested recently.
 func (s *seen) mayBeRemoved(at time.Duration, module string) bool {
 	_, unasked := s.unasked[module]
 	return unasked && (!s.wants[module] || at-s.asked[module] < requestGrace)
@@ -304,7 +304,7 @@ func (c *Checker) Wanted(runtime string) map[string]bool {
 	return wanted
 }
 
-// count counts a check of an invariant by other code.
+// count increments the number of checks of an invariant that other code checks.
 func (c *Checker) count(invariant Invariant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -156,8 +156,8 @@ func (s *stage) takeLease(ctx context.Context, only bool) error {
 	return s.fleet.Control.Update(ctx, object)
 }
 
-// insist repeats a step until it succeeds, because another fault can make it fail. After retryTimeout, it records a
-// violation.
+// insist repeats a step until it succeeds, because another active fault can make it fail. After retryTimeout, it
+// records a violation.
 func (s *stage) insist(ctx context.Context, what string, do func() error) {
 	var last error
 	err := fleet.Until(ctx, retryTimeout, what, func() (bool, string) {

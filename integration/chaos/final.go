@@ -12,8 +12,8 @@ type End struct {
 	Runtime string
 	// Wanted contains the requested modules with their versions, and Has the installed modules.
 	Wanted, Has map[string]string
-	// State is the state of the runtime's Kyma in the control plane, or empty without a Kyma. Gone means that the
-	// Kyma was deleted.
+	// State is the state of the runtime's Kyma in the control plane, or empty if the Kyma does not exist. Gone is
+	// true if the Kyma was deleted.
 	State string
 	Gone  bool
 	// Digests of the published and the reported bundle in the Kyma's status.

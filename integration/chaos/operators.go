@@ -93,7 +93,7 @@ func (s *stage) promote(ctx context.Context, version string, broken bool) error 
 	return s.repo.push(ctx, "promote "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
-// putBack commits the channel's previous version.
+// putBack commits the previous version for the channel.
 func (s *stage) putBack(ctx context.Context) error {
 	s.mu.Lock()
 	version := s.before
@@ -207,7 +207,7 @@ func (s *stage) last(ctx context.Context) {
 	s.insist(ctx, "promote "+lastVersion, func() error { return s.promote(ctx, lastVersion, false) })
 }
 
-// twoSided returns the functions that begin and end an operation. end is nil for an operation without a duration.
+// twoSided returns the functions that begin and end an operation. end is nil for an instantaneous operation.
 func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	switch step.Kind {
 	case PauseRollout:

@@ -63,14 +63,14 @@ const (
 
 // Step is one action of a plan.
 type Step struct {
-	// At is the start of the step since the beginning of the run. For is its duration. Zero for an instantaneous
-	// step.
+	// At is the start of the step, counted from the beginning of the run. For is its duration, or zero for an
+	// instantaneous step.
 	At, For time.Duration
 	Kind    Kind
 	// Target is the affected runtime, replica, version or connection. Empty for a kind with only one target, such as
 	// the registry.
 	Target string
-	// Serial numbers the steps of a kind.
+	// Serial is the number of the step among the steps of its kind.
 	Serial int
 	// By is the shift of a clock.
 	By time.Duration
@@ -124,7 +124,7 @@ func (s Shape) All() []string {
 // publisherPrefix precedes the number of a publisher in a step's target.
 const publisherPrefix = "publisher "
 
-// programs returns the names of programs in steps.
+// programs returns the names by which steps refer to the publishers and agents.
 func (s Shape) programs() []string {
 	var all []string
 	for i := range s.Replicas {
@@ -143,7 +143,7 @@ func Canary(id string) bool { return id == RealID(0) || id == SimulatedID(0) || 
 type weight struct {
 	kind   Kind
 	weight int
-	// Limits of the duration. Both are zero for an instantaneous step.
+	// shortest and longest limit the duration. Both are zero for an instantaneous step.
 	shortest, longest time.Duration
 }
 
@@ -260,7 +260,7 @@ func (g *generator) step(length time.Duration) (Step, bool) {
 	return s, true
 }
 
-// aim sets the target of a step and returns the value of Step.About. It returns false without a possible target.
+// aim sets the target of a step and returns the value of Step.About. can is false if the step has no possible target.
 func (g *generator) aim(s *Step) (about string, can bool) {
 	ways := g.shape.ways()
 	switch s.Kind {

@@ -50,7 +50,8 @@ type Outcome struct {
 	Trends []Trend
 }
 
-// Sizes of the registry's disk in bytes, with and without faults that fill the disk.
+// troubledSpace is the size of the registry's disk in bytes in runs whose faults fill the disk, and calmSpace in
+// other runs.
 const troubledSpace, calmSpace = 512 << 20, 8 << 30
 
 // Run executes the plan for a seed. Violations are part of the outcome. An error means that the run could not be

@@ -80,7 +80,7 @@ func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 	c.check(at, Budget, !c.broken[next], "%s %s fails on all canaries but was published to %s", c.staged, next,
 		p.Runtime)
 	if before.Versions[c.staged] == next {
-		s.open = open // earlier bundles with this version have the same result
+		s.open = open // reports of earlier bundles with this version contain the same result
 		return
 	}
 	if !bundle.Older(before.Versions[c.staged], next) {
@@ -147,13 +147,13 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 	s.record = r
 }
 
-// after lists the allowed next states for each final state of a rollout, unless a user reverts the rollout.
+// after maps each final state of a rollout to the states that can follow, unless a user reverts the rollout.
 var after = map[string][]string{
 	"Succeeded": {"Succeeded"}, "RolledBack": {"RolledBack"}, "Superseded": {"Superseded"}, "Stopped": {"Stopped"},
 	"RollingBack": {"RollingBack", "RolledBack", "Superseded"},
 }
 
-// Stands checks the current state of a rollout. It reports whether the state changed.
+// Stands checks the current state of a rollout against the previous state. It reports whether the state changed.
 func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

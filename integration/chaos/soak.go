@@ -30,7 +30,7 @@ func Calm(plan []Step) []Step {
 	return slices.DeleteFunc(slices.Clone(plan), func(s Step) bool { return slices.Contains(faults, s.Kind) })
 }
 
-// Limits of the number of samples and of the interval between two samples.
+// mostSamples limits the number of samples, and shortestSampling is the minimum interval between two samples.
 const (
 	mostSamples      = 360
 	shortestSampling = 2 * time.Second
@@ -115,8 +115,8 @@ func (s *stage) sampleAll(ctx context.Context, soak *soak, length time.Duration)
 	}
 }
 
-// heldResources lists the checked metrics of a program. The live heap after a garbage collection is half of
-// go_memstats_next_gc_bytes.
+// heldResources lists the metrics of a program's resources that a soak checks. The live heap after a garbage
+// collection is half of go_memstats_next_gc_bytes.
 var heldResources = []struct {
 	metric string
 	scale  float64

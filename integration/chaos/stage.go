@@ -55,12 +55,12 @@ type stage struct {
 	registry *registry.Registry
 	repo     *repository
 	space    int64   // size limit of the registry in bytes
-	storage  *volume // nil if no volume can be mounted; then no step fills disks
+	storage  *volume // nil if no volume can be mounted; steps then fill no disks
 	cache    *volume
 	troubles troubles
 	tap      *tap
 	reals    map[string]*fleet.Runtime
-	ways     map[string]*fleet.Proxy // by the names of Shape.ways
+	ways     map[string]*fleet.Proxy // by the names that Shape.ways returns
 	proxies  []*fleet.Proxy          // proxies outside of the fleet
 	programs map[string]*program
 	clusters cluster.Pool
@@ -200,8 +200,7 @@ func policy() *v1alpha1.RolloutPolicy {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"},
 		Spec: v1alpha1.RolloutPolicySpec{Modules: []string{scaler}, Course: v1alpha1.Course{
-			// The publisher must treat silent runtimes as concurrent, as the checker does. The value exceeds every
-			// clock shift.
+			// With this value, no runtime is silent, so the publisher limits all runtimes, as the checker expects.
 			OfflineAfter: metav1.Duration{Duration: 1000 * time.Hour},
 			Waves: []v1alpha1.Wave{
 				{

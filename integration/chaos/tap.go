@@ -66,14 +66,14 @@ func (s *stage) answered(request *http.Request, status int) {
 	}
 }
 
-// tap passes accepted bundles and reports to the checker. It reads requests, so it also sees a push whose response is
-// dropped.
+// tap passes the bundles and reports that the registry accepts to the checker. It reads requests, so it also sees a
+// push whose response is dropped.
 type tap struct {
 	checker *Checker
 	since   func() time.Duration
 	keys    string // path of the folder with the root of trust
 
-	mu     sync.Mutex // guards the fields below, and orders the checks like the responses
+	mu     sync.Mutex // guards the fields below, and keeps the checks in the order of the responses
 	bodies map[*http.Request][]byte
 	blobs  map[digest.Digest][]byte
 	roots  []trust.Root // all known roots of trust, oldest first
@@ -114,7 +114,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// failed is a reader that returns err, or io.EOF if err is nil.
+// failed is a reader that returns the error of an earlier read of a request body, or io.EOF.
 type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) {

@@ -123,7 +123,7 @@ func TestTapAcceptsBundleBetweenTwoRotations(t *testing.T) {
 func TestTapAcceptsBundleOfConcurrentlyRevokedKey(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	for name, c := range map[string]struct {
-		after  time.Duration // time between the revoking root and the push
+		after  time.Duration // time between the acceptance of the revoking root and the push
 		status int           // status of the registry's response to the root
 		broken bool
 	}{

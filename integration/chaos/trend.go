@@ -15,7 +15,7 @@ type Series struct {
 	Values []float64
 	// Least is the growth that is always allowed.
 	Least float64
-	// Grows means that the figure can grow with the amount of data. It is printed but not checked.
+	// Grows is true if the figure can grow with the amount of data. The figure is then printed but not checked.
 	Grows bool
 }
 
@@ -31,7 +31,7 @@ const (
 // Trend describes how a series changes after its first third, in which programs fill their caches.
 type Trend struct {
 	Series
-	// Medians of the first and the last third of the series.
+	// First and Last are the medians of the first and the last third of the series.
 	First, Last float64
 	// Growth is the growth after the first third. Allowed is the maximum growth of a flat trend.
 	Growth, Allowed float64

@@ -124,8 +124,8 @@ func (o *operator) images() (all []string) {
 	return all
 }
 
-// held creates an object with an optional finalizer. If deleted is true, it also deletes the object, which stays
-// because of the finalizer.
+// held creates an object with a finalizer, or without one if finalizer is empty. If deleted is true, it also deletes
+// the object, which then stays because of its finalizer.
 func (o *operator) held(kind, namespace, name, finalizer string, deleted bool) *unstructured.Unstructured {
 	o.Helper()
 	spec := map[string]any{"channel": "regular"}

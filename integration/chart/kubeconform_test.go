@@ -22,7 +22,7 @@ type schemas struct {
 	*ground
 	dir   string
 	paths map[string]openapi.GroupVersion
-	// written records for each kind whether it has a schema. read contains the definitions of each path.
+	// written records for each kind whether it has a schema. read contains the schema definitions of each API path.
 	written map[string]bool
 	read    map[string]map[string]any
 }

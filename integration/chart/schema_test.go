@@ -40,7 +40,7 @@ func TestSchemaMatchesTheValues(t *testing.T) {
 // ownDefinitions lists the schema definitions of the chart's own values. Others describe Kubernetes types.
 var ownDefinitions = []string{"events"}
 
-// compare compares the keys of values and schema, including nested values of the chart.
+// compare checks that values and schema have the same keys, including nested values of the chart.
 func compare(t *testing.T, path string, values, schema, definitions map[string]any) {
 	t.Helper()
 	if reference, ok := schema["$ref"].(string); ok {

@@ -64,8 +64,8 @@ type Options struct {
 	// Notifications makes the registry notify the publisher of pushes, and the publisher notify its agents. Nil means
 	// polling only.
 	Notifications *Notifications
-	// RestrictSettings makes the publisher ignore restricted settings of Kymas unless the chart's admission policy
-	// protects them.
+	// RestrictSettings makes the publisher ignore restricted settings of Kymas, unless the chart's admission policy
+	// protects these settings.
 	RestrictSettings bool
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string

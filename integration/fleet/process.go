@@ -234,7 +234,7 @@ var Build = sync.OnceValues(func() (Binaries, error) {
 	if dir := os.Getenv(EnvPrograms); dir != "" {
 		built := Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
 		for _, program := range []string{built.Publisher, built.Agent} {
-			// Stat makes the file an input of the test, so that `go test` does not use a cached result for another
+			// Stat makes the file an input of the test. Otherwise, `go test` could use a cached result of another
 			// build.
 			if _, err := os.Stat(program); err != nil {
 				return Binaries{}, fmt.Errorf("$%s: %w", EnvPrograms, err)

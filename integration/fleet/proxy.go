@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Values of an impaired or slow link.
+// These values define an impaired and a slow link.
 const (
 	chunkBytes   = 16 << 10
 	lossOneIn    = 20
@@ -34,7 +34,7 @@ type Proxy struct {
 	impaired  bool
 	slow      bool
 	resetting bool
-	open      map[net.Conn]bool // open connections; true after Forget
+	open      map[net.Conn]bool // open connections; the value is true after Forget
 	dropped   int
 }
 
@@ -86,7 +86,7 @@ func (p *Proxy) join(caller net.Conn) {
 	p.carry(caller, called)
 }
 
-// enter records an open connection. It returns false if it reset the connection instead.
+// enter records an open connection. If the proxy resets connections, enter resets this one and returns false.
 func (p *Proxy) enter(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +136,7 @@ func (p *Proxy) carry(to, from net.Conn) {
 	}
 }
 
-// silent reports whether Forget was called while the connection was open. It then counts a dropped chunk.
+// silent reports whether Forget was called while the connection was open, and if so, counts a dropped chunk.
 func (p *Proxy) silent(from net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,7 +247,7 @@ func (p *Proxy) Heal(context.Context) error {
 	return nil
 }
 
-// Dropped returns the number of dropped chunks and connections, including those that Cut delays.
+// Dropped returns the number of chunks and connections that were dropped, or are delayed by Cut.
 func (p *Proxy) Dropped(context.Context) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

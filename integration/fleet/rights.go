@@ -83,8 +83,8 @@ func chartObjects(path ...string) (objects []*unstructured.Unstructured, err err
 	}
 }
 
-// Rights compares the permissions in a chart with the requests of a program. Lacked lists the missing permissions,
-// and Unused the unused ones, as VERB RESOURCE.GROUP NAME.
+// Rights compares the permissions in a chart with the requests of a program. Lacked lists missing permissions, and
+// Unused lists permissions that no request used. The format is VERB RESOURCE.GROUP NAME.
 type Rights struct{ Lacked, Unused []string }
 
 // PublisherRights compares the publisher's permissions in the control plane with its requests.

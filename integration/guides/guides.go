@@ -17,7 +17,7 @@ type Block struct {
 	Section string
 	// Name is the value of "test=". It can be empty.
 	Name string
-	// Check and Others report whether the opening fence contains these words.
+	// Check and Others are true if the opening fence contains the words "check" and "others".
 	Check, Others bool
 	Script        string
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Paths of the API server's static Pod manifest, while the API server runs and while it is stopped.
+// apiServerManifest is the path of the API server's static Pod manifest, and apiServerAway its path while the API
+// server is stopped.
 const (
 	apiServerManifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 	apiServerAway     = "/etc/kubernetes/kube-apiserver.yaml"

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Folders on the node of an air-gapped runtime, which the agent's pod mounts as Carried and Layout.
+// Folders on the node of an air-gapped runtime. The agent's pod mounts them.
 const (
 	nodeCarried = "/var/lib/kyma-pull/carried"
 	nodeLayout  = "/var/lib/kyma-pull/layout"

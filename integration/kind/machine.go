@@ -30,9 +30,9 @@ var ErrNoDocker = errors.New(
 // machine describes the machine that runs the clusters.
 type machine struct {
 	nodeImage string
-	// withholds means that even privileged containers lack CAP_SYS_RESOURCE.
+	// withholds is true if even privileged containers lack CAP_SYS_RESOURCE.
 	withholds bool
-	// oldCgroups means cgroups version 1, which the kubelet accepts only with a setting.
+	// oldCgroups is true for cgroups version 1, which the kubelet accepts only with a setting.
 	oldCgroups bool
 }
 

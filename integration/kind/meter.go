@@ -14,7 +14,7 @@ import (
 type Meter struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
-	peak int64 // bytes; only sample writes it until done.Wait returns
+	peak int64 // in bytes; written only by the goroutine that runs sample
 	err  error
 }
 

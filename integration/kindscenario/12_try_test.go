@@ -32,7 +32,7 @@ func TestTryOfSampleModulePassesWithPods(t *testing.T) {
 		}))
 		must(t, r.UntilGone(ctx, samplemodule.Module))
 	}
-	// With the earlier release, the older version would be a downgrade, which a rollout holds.
+	// Remove the earlier release, because a rollout would hold the older version as a downgrade.
 	must(t, stage.fleet.Control.Delete(ctx, sample.Release(samplemodule.Module, samplemodule.Good().Component())))
 	verdicts, err := try.Run(ctx, try.Options{
 		Fleet: stage.fleet, Runtimes: [2]*fleet.Runtime{stage.berlin, stage.tokyo}, Progress: os.Stderr,

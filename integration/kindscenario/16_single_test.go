@@ -46,8 +46,8 @@ func TestControlPlaneClusterCanBeARuntime(t *testing.T) {
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, next, v1beta2.StateReady))
 }
 
-// The publisher writes the conversion webhook into CRDs. The agent's admission policy in the same cluster protects
-// these CRDs from all other users.
+// checkPublisherCanWriteCRDs checks that the publisher can write the conversion webhook into CRDs, which an admission
+// policy protects from all other users.
 func checkPublisherCanWriteCRDs(t *testing.T) {
 	t.Helper()
 	publisher := impersonate(t, fleet.ControlPlane, sample.Namespace, "kcp-publisher")

@@ -47,7 +47,7 @@ func TestLandscapeMatchesRecording(t *testing.T) {
 	}
 }
 
-// compare compares two objects as JSON.
+// compare checks that two objects are equal as JSON.
 func compare(t *testing.T, got, want any) {
 	t.Helper()
 	a, errGot := yaml.Marshal(got)

@@ -346,7 +346,7 @@ func makeTargets(t *testing.T) []string {
 	return targets
 }
 
-// tracked returns the paths of files that match git's patterns, including uncommitted ones.
+// tracked returns the paths of files in the repository that match git's patterns, including uncommitted files.
 func tracked(t *testing.T, patterns ...string) []string {
 	t.Helper()
 	for i, pattern := range patterns {

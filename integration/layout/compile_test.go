@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// trimmed lists the beginnings of lines that can contain -trimpath, which images and releases need. Go would compile
-// packages twice if tests used the flag.
+// trimmed lists the beginnings of lines that can contain -trimpath, which only images and releases need. Go compiles
+// all packages again for this flag.
 var trimmed = []string{
 	"Makefile:# Only images and releases use -trimpath",
 	"Makefile:\tGOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -trimpath -o bin/linux-$(ARCH)/",

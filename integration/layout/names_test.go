@@ -188,7 +188,7 @@ func constantSpecs(t *testing.T, folder string) (specs []*ast.ValueSpec, abouts 
 
 var oursMark = regexp.MustCompile(`\bis ours: |\bare ours: `)
 
-// explain replaces names of constants in comments with their values.
+// explain replaces the names of constants in their comments with the constants' values.
 func explain(found []constant) []constant {
 	byName := map[string]string{}
 	for _, c := range found {

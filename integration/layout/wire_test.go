@@ -204,7 +204,7 @@ func shownLimit(name string, value goconstant.Value) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// fieldsTable returns the JSON names of a document's fields with the comments of its type.
+// fieldsTable returns a table of the JSON names of a document's fields, with the comments of the document's Go type.
 func fieldsTable[T any](t *testing.T, file, name string) string {
 	t.Helper()
 	abouts := map[string]string{}

@@ -28,7 +28,7 @@ type Recording struct {
 const (
 	// Length is the duration of the animation.
 	Length = 20 * time.Second
-	// begin and end are the times of the first and last step in percent of the animation.
+	// begin is the time of the first step and end of the last step, in percent of the animation's length.
 	begin, end = 4.0, 76.0
 
 	lineHeight, charWidth, margin = 19.0, 7.83, 20.0

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Environment variables with the paths of programs: distribution's registry with its S3 driver, and versity's S3
-// gateway.
+// EnvDistribution and EnvVersitygw are environment variables with the paths of programs: distribution's registry with
+// its S3 driver, and versity's S3 gateway.
 const (
 	EnvDistribution = "DISTRIBUTION"
 	EnvVersitygw    = "VERSITYGW"

@@ -27,7 +27,7 @@ type Request struct {
 // Traffic counts requests by method and class.
 type Traffic map[Request]int
 
-// Total counts the requests with the given methods, or all requests without arguments.
+// Total counts the requests with the given methods. Without arguments, it counts all requests.
 func (t Traffic) Total(methods ...string) int {
 	total := 0
 	for request, n := range t {

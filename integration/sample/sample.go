@@ -36,7 +36,7 @@ type Version struct {
 	UsesValues string
 	// Manager is the Deployment in kyma-system that decides whether the module is ready. It can be empty.
 	Manager string
-	// RequiresDowntime means that an upgrade to this version waits for a maintenance window.
+	// RequiresDowntime is true if an upgrade to this version must wait for a maintenance window.
 	RequiresDowntime bool
 	// Resources contains the resources of the component. The default is one raw-manifest with the Manifest.
 	Resources []Resource

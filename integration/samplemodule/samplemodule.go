@@ -1,4 +1,4 @@
-// Package samplemodule is a module with its own operator, as the modules of Kyma teams. It has a CRD, a default CR, a
+// Package samplemodule is a module with its own operator, as Kyma teams write them. It has a CRD, a default CR, a
 // Deployment with RBAC rules, a finalizer that can block, and an operator image. In a cluster without kubelets, its
 // CRs are not reconciled.
 package samplemodule
@@ -20,7 +20,7 @@ const ImageRepository = "kyma-pull.dev"
 const (
 	Operator  = "beacon-operator" // Deployment in kyma-system
 	Settings  = "beacon-settings" // ConfigMap in kyma-system
-	DefaultCR = "default"         // Beacon in kyma-system with ConfigMap beacon-default
+	DefaultCR = "default"         // Beacon in kyma-system; the operator creates its ConfigMap beacon-default
 	// LabelUses on a ConfigMap contains the name of a Beacon in the same namespace. The operator then keeps its
 	// finalizer on the Beacon.
 	LabelUses = "beacon.kyma-pull.dev/uses"

@@ -31,7 +31,7 @@ func decodeManifest(t *testing.T, data []byte) ocispec.Manifest {
 	return m
 }
 
-// altered returns a manifest with one change, as the registry's owner could make.
+// altered returns a manifest with one change that the registry's owner could make.
 func altered(t *testing.T, data []byte, change func(*ocispec.Manifest)) bundle.Blob {
 	t.Helper()
 	m := decodeManifest(t, data)

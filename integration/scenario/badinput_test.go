@@ -20,7 +20,7 @@ import (
 type broken struct {
 	module string
 	state  v1beta2.State
-	// situation is the cause in the output of `kcp-publisher why`.
+	// situation is the cause that `kcp-publisher why` prints.
 	situation string
 	// want lists texts in the module's message. MODULE stands for the module's name in the share.
 	want  []string

@@ -62,7 +62,7 @@ func (d depot) importArgs(to string, paths ...string) []string {
 	return append([]string{"import", "--to", to, "--trust", filepath.Join(d.keys, "root.json")}, paths...)
 }
 
-// killed runs a program and kills it after the given time. It reports whether the program exited earlier.
+// killed runs a program and kills it after the given time. It returns true if the program exited earlier.
 func (d depot) killed(after time.Duration, binary string, args ...string) bool {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), after)

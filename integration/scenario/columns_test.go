@@ -28,7 +28,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stretch records the state and condition Ready after each change of a Kyma. It is safe for concurrent use.
+// stretch records the state and condition Ready after each change of the Kymas in one API server. It is safe for
+// concurrent use.
 type stretch struct {
 	mu   sync.Mutex // guards the fields below
 	seen []string

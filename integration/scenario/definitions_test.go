@@ -91,7 +91,7 @@ func (d *definitions) writes(mailer bool) {
 	})
 }
 
-// asked returns the user-written fields of the stored objects, and the status of a rollout.
+// asked returns the fields that users wrote in the stored objects, and the status of a rollout.
 func (d *definitions) asked() map[string]any {
 	d.t.Helper()
 	all := map[string]any{}

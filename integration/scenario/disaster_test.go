@@ -81,8 +81,8 @@ func (d *disaster) mount() {
 	}
 }
 
-// recover runs the given steps, or all steps, of a section of the guide. After each change of Secret fleet-keys, it
-// updates the publisher's folder.
+// recover runs the given steps of a section of the guide. Without steps, it runs the whole section. After each change
+// of Secret fleet-keys, it updates the publisher's folder.
 func (d *disaster) recover(name string, steps ...guides.Block) {
 	d.t.Helper()
 	if len(steps) == 0 {

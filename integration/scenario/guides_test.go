@@ -58,7 +58,7 @@ type walk struct {
 	rollout string
 }
 
-// on runs a script with the given kubeconfig instead of the control plane's.
+// on runs a script with the kubeconfig of another cluster.
 func (w *walk) on(kubeconfig, script string) string {
 	w.Helper()
 	other := w.s

@@ -85,7 +85,7 @@ func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 		err := relabel(t, f, "victim", fmt.Sprintf("bob-%d", tries))
 		return err != nil && strings.Contains(err.Error(), "cannot change; delete the Kyma"), fmt.Sprint(err)
 	})
-	must(t, relabel(t, f, "victim", "victim")) // revert
+	must(t, relabel(t, f, "victim", "victim")) // revert the edit
 	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
 
 	t.Log("A refused Kyma can be deleted: only its own runtime is notified.")

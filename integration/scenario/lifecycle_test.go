@@ -135,7 +135,7 @@ func TestAgentCorrectsOwnedFieldsAndKeepsOthers(t *testing.T) {
 	change(t, r.API, cr, func(cr *unstructured.Unstructured) {
 		must(t, unstructured.SetNestedField(cr.Object, int64(5), "spec", "interval"))
 	})
-	drift(t, r) // a second corrected drift means that the agent has processed the edit
+	drift(t, r) // after the agent has corrected another drift, it has also processed the edit
 	until(t, 20*time.Second, "the agent restores the setting", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(config.Data, err)

@@ -235,7 +235,7 @@ func (l landscapeOf) untilTakenOver(r *fleet.Runtime) {
 	}
 }
 
-// untilNone waits until an object in kyma-system, or its kind, does not exist.
+// untilNone waits until an object in kyma-system does not exist anymore.
 func untilNone(t *testing.T, r *fleet.Runtime, o client.Object, name string) {
 	t.Helper()
 	until(t, fleet.Generous, name+" is deleted", func() (bool, string) {

@@ -34,13 +34,14 @@ type volume struct {
 	blob func(digest.Digest) string
 	// change runs a function that changes the data while the registry is stopped.
 	change func(t *testing.T, change func())
-	// live means that the test can remove data while the registry runs.
+	// live is true if the test can remove data while the registry runs.
 	live bool
 	// intercept responds to requests instead of the registry. Nil if the registry does not support interception.
 	intercept func(func(http.ResponseWriter, *http.Request) bool)
 }
 
-// replace removes the paths in lost. If other is not empty, it copies the folder other to the first of them.
+// replace removes the paths in lost. If other is not empty, it then copies the folder other to the first of these
+// paths.
 func (v volume) replace(t *testing.T, other string, lost ...string) {
 	t.Helper()
 	away := t.TempDir()

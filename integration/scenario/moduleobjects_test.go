@@ -33,7 +33,7 @@ webhooks:
   namespaceSelector: {matchExpressions: [%s]}
 `
 
-// labelsHome returns the agent's namespace with labels, as module content.
+// labelsHome returns the agent's namespace with labels, for the content of a module.
 func labelsHome(labels string) string {
 	return "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {" + labels + "}}\n"
 }

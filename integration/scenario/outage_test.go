@@ -93,7 +93,7 @@ func TestPublisherKilledAfterPushAdoptsItsBundle(t *testing.T) {
 	}
 }
 
-// settle waits until the publisher has not published to the fleet's runtimes for two seconds.
+// settle waits until the publisher has published no bundle for the fleet's runtimes for two seconds.
 func settle(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	published := -1
@@ -126,7 +126,7 @@ func TestRegistryOutageDelaysPublishingAndIsLoggedOnce(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	for i := range 20 { // the outage must be logged once, not per runtime
+	for i := range 20 { // the publisher must log the outage once, not once per runtime
 		must(t, f.Control.Create(ctx, fleet.NewKyma(fmt.Sprintf("noise-%d", i), "regular", "mailer")))
 	}
 	settle(t, f)

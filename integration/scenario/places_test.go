@@ -33,7 +33,7 @@ var longest = []string{
 	"TestAgentRestoresDeletedKymaManifestsAndCRDs",
 }
 
-// line is the queue that determines the start order of the scenarios.
+// line is the queue of the scenarios. It determines their start order.
 type line struct {
 	beside  int // maximum number of concurrent scenarios
 	mu      sync.Mutex

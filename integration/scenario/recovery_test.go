@@ -78,7 +78,7 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		})
 	}
 
-	// If a part of a content is missing, the agent deletes the other parts, possibly before the test does.
+	// If a part of a content is missing, the agent also deletes the other parts, possibly before the test does.
 	gone := func(secret corev1.Secret) {
 		t.Helper()
 		must(t, client.IgnoreNotFound(r.API.Delete(ctx, &secret)))
@@ -97,7 +97,7 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		}
 		forged.ResourceVersion, forged.UID = "", ""
 		gone(secret)
-		_ = r.API.Create(ctx, &forged) // fails if the agent was faster
+		_ = r.API.Create(ctx, &forged) // fails if the agent has already recreated the Secret
 	}
 	back("the Secrets have their original data")
 

@@ -25,8 +25,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// refuse creates an admission policy, as a tenant could, that refuses objects for which a CEL expression is false. It
-// returns once a dry run of tried is refused. end removes the policy.
+// refuse creates an admission policy, as a tenant could. The policy refuses objects for which a CEL expression is
+// false. refuse returns after a dry run of the object tried was refused. The function end removes the policy.
 func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string, tried client.Object) (end func()) {
 	t.Helper()
 	ctx := t.Context()

@@ -39,7 +39,7 @@ func (h theft) opened() bundle.Bundle {
 	return opened
 }
 
-// put signs a desired state as a newer bundle and pushes it.
+// put signs a desired state as a newer bundle and pushes the bundle.
 func (h theft) put(from bundle.Bundle, state bundle.DesiredState) {
 	h.Helper()
 	documents, err := bundle.NewDocuments(state, from.Modules)

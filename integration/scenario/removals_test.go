@@ -26,7 +26,7 @@ type guarded struct {
 	uids []types.UID
 }
 
-// stays waits until a removal waits for approval for the given reason, and returns the removal's ID.
+// stays waits until the removal of a module waits for approval for the given reason, and returns the removal's ID.
 func (g *guarded) stays(cause, removes, reason string) (id string) {
 	g.t.Helper()
 	until(g.t, 30*time.Second, "the removals wait for approval: "+cause, func() (bool, string) {
@@ -75,7 +75,7 @@ func (g *guarded) unchanged(cause string) {
 	}
 }
 
-// over waits until no removal waits for approval anymore.
+// over waits until no removal waits for approval, because the cause was undone.
 func (g *guarded) over(cause string) {
 	g.t.Helper()
 	for _, r := range g.both {

@@ -66,7 +66,7 @@ func (r *reporter) enroll() {
 	must(r.t, err)
 }
 
-// honest returns the report of an agent without modules.
+// honest returns the report that an agent without modules would send.
 func (r *reporter) honest() bundle.Report {
 	public, err := r.signer.PublicKey()
 	must(r.t, err)

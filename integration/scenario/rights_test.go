@@ -98,7 +98,7 @@ func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string
 func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	ctx := t.Context()
 	options := underAccounts
-	// the flags after "skr-agent run"
+	// the flags after "skr-agent run" in the guide
 	options.AgentFlags = wordsOf(t, blocksOf(t, "docs/guides/rights.md", 5)[3])[2:]
 	f := newFleet(t, options)
 	r, err := f.AddRuntime(ctx, "one", "regular", "scaler", "mailer")
@@ -214,7 +214,8 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	t.Run("publisher cannot exceed its rights", func(t *testing.T) { refusePublisher(t, f) })
 }
 
-// isLaterOrElsewhere reports whether a permission is used only in rare situations that the scenario does not create.
+// isLaterOrElsewhere reports whether the programs use a permission only in situations that the scenario does not
+// create.
 func isLaterOrElsewhere(right string) bool {
 	return strings.HasPrefix(right, "patch events") || strings.HasPrefix(right, "patch promotionpolicies") ||
 		right == "delete rollouts.fleet.kyma-project.io" ||
@@ -391,8 +392,8 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	must(t, tenant.Patch(ctx, kyma, client.MergeFrom(before)))
 }
 
-// fits checks that no request of a program was denied, and that the program used all of its permissions. noOccasion
-// returns true for permissions that the test cannot use.
+// fits checks that no request of a program was denied, and that the program used all of its permissions, except those
+// for which noOccasion returns true.
 func fits(t *testing.T, program string, rights fleet.Rights, noOccasion func(right string) bool) {
 	t.Helper()
 	lacksNothing(t, program, rights)

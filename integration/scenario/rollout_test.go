@@ -22,7 +22,8 @@ const firstRollout, secondRollout = "scaler-regular-1", "scaler-regular-2"
 // soonOffline is a short value of a course's offlineAfter. It exceeds the delay of reports on a busy machine.
 const soonOffline = 15 * time.Second
 
-// stages returns a course with a canary wave and a wave for all other runtimes, without an effective offlineAfter.
+// stages returns a course with a canary wave and a wave for all other runtimes. change modifies both waves. No
+// runtime is treated as offline.
 func stages(change func(canaries, others *v1alpha1.Wave)) v1alpha1.Course {
 	canaries := v1alpha1.Wave{
 		Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}},
@@ -79,7 +80,7 @@ func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 	})
 }
 
-// untilHeld waits until `kcp-publisher why` reports the reason why a runtime stays at version 1.7.0.
+// untilHeld waits until `kcp-publisher why` reports why a rollout keeps a runtime at version 1.7.0.
 func untilHeld(t *testing.T, f *fleet.Fleet, s *fleet.Simulated, why string) {
 	t.Helper()
 	until(t, 60*time.Second, s.ID+" is held", func() (bool, string) {
@@ -292,7 +293,7 @@ func TestUpgradeWaitsForWindowAndRollbackDoesNot(t *testing.T) {
 	wantHistory(t, others[2], "1.7.0")
 	promote(t, f, "2.0.0")
 	must(t, f.UntilRollout(ctx, secondRollout, "the second rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
-	// End the window of these runtimes, so that an upgrade would have to wait.
+	// Close the window of these runtimes, so that an upgrade would have to wait.
 	for _, s := range slices.Concat(canaries, others[:2]) {
 		label(t, f, s, v1beta2.LabelPlan, "busy")
 	}

@@ -90,7 +90,7 @@ func secretsMessage(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatu
 
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{12,}`)
 
-// holds reports whether data contains a value in plain text or in nested base64.
+// holds reports whether data contains a value, in plain text or encoded in base64.
 func holds(data []byte, value string) bool {
 	if bytes.Contains(data, []byte(value)) {
 		return true

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// A Kyma is annotated without and with the chart's settings policy.
+// The test annotates a Kyma, first without and then with the chart's settings policy.
 func TestKymaAuthorCannotSelectAgentImage(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestSettingsAreIgnoredWithoutThePolicy and TestKymaSettingsRequireTheirRBACVerb
 	ctx := t.Context()

@@ -90,7 +90,7 @@ func (p *pushes) wantInWaves(t *testing.T, canaries int) {
 	}
 }
 
-// since returns the time from began until the last runtime got its first bundle.
+// since returns the time from the start began until the last runtime got its first bundle.
 func (p *pushes) since(began time.Time) (took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -31,8 +31,8 @@ func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fl
 	})
 }
 
-// carry performs the steps of carried and describes the first failure. It imports the report into a separate
-// repository, because the agent can have pushed a newer report.
+// carry performs the steps of carried once. It returns a description of the first failure, or "". It imports the
+// report into a separate repository, because the agent can have pushed a newer report.
 func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -23,7 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// operator runs kcp-publisher commands with a kubeconfig of two contexts. The current context does not work.
+// operator runs kcp-publisher commands with a kubeconfig of two contexts. The current context points to an
+// unreachable address.
 type operator struct {
 	*testing.T
 	binary, kubeconfig string
@@ -116,7 +117,7 @@ func checkRootWarning(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 	must(t, f.Control.Delete(t.Context(), other))
 }
 
-// newerRoot returns the Lease record of a publisher with a newer root of trust that expires at ends.
+// newerRoot returns the record in the Lease of a publisher whose root of trust is newer and expires at ends.
 func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 	t.Helper()
 	var leases coordinationv1.LeaseList

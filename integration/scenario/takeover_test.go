@@ -25,7 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// asks runs `kcp-publisher takeover`, checks whether the command succeeds, and returns its output.
+// asks runs `kcp-publisher takeover` and returns its output. succeeds is the expected result of the command.
 func (l landscapeOf) asks(succeeds bool, args ...string) string {
 	l.t.Helper()
 	output, err := l.f.Ask(l.t.Context(), append([]string{"takeover"}, args...)...)

@@ -222,7 +222,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	started := time.Now()
 	must(t, r.StartAgent())
 	untilWaiting(t, r, "scaler", "1.7.0", in2099)
-	known := time.Since(started) // time in which an agent reads the window on this machine
+	known := time.Since(started) // time that an agent needs to read the window on this machine
 
 	amend(t, f, r, func(k *v1beta2.Kyma) {
 		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: `[{"days":["Sat"],"begin":"21:00"}]`}

@@ -21,8 +21,8 @@ import (
 
 type module struct {
 	name, component, from, to string
-	// components contains the registry paths and archives with the module, and templates the ModuleTemplates of both
-	// versions. Both are empty for the sample module, which is in samples.
+	// components contains the registry paths and archives with the module. templates contains the ModuleTemplates of
+	// both versions. Both are empty for the sample module, whose versions are in samples.
 	components []string
 	templates  []*v1beta2.ModuleTemplate
 	samples    []sample.Version

@@ -22,7 +22,7 @@ type attempt struct {
 	module        module
 	fleet         *fleet.Fleet // nil until start has started it
 	canary, other *fleet.Runtime
-	// Objects of the older and the newer version after their installation.
+	// before and after contain the objects of the older and the newer version after their installation.
 	before, after []object
 	// rollout is the name of the newest Rollout.
 	rollout string

@@ -250,8 +250,8 @@ type bundles struct {
 	asked, answer chan struct{} // nil without a delayed response
 }
 
-// hold delays the registry's response to the agent's next request for a new bundle. asked is closed when the request
-// is received. answer releases the response; it can be called several times.
+// hold delays the registry's response to the agent's next request for a new bundle. The channel asked is closed when
+// that request is received. The function answer releases the response; it can be called several times.
 func (b *bundles) hold() (asked <-chan struct{}, answer func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -40,8 +40,9 @@ type side interface {
 	// ask triggers the reconciliation of applications if the programs do not watch their objects. It returns the
 	// number of its own requests.
 	ask(ctx context.Context, apps []int) (requests, error)
-	// revise releases the second version of every application. It returns the time when the programs were notified,
-	// and the number of its own requests. It calls before between the release and the notification.
+	// revise releases the second version of every application and then calls the function before. Only when that
+	// function has returned, the programs can see the new version. It returns the time when the programs were
+	// notified, and the number of its own requests.
 	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }
@@ -89,7 +90,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return b.stop()
 }
 
-// meter contains cumulative CPU times and request counts of the programs and the API server.
+// meter contains CPU times and request counts of the programs and the API server, up to one point in time.
 type meter struct {
 	programs, apiServer time.Duration
 	requests            requests
@@ -108,7 +109,7 @@ func (b *bench) read(ctx context.Context) (meter, error) {
 	return meter{programs, apiServer, asked}, err
 }
 
-// cost waits until the programs are idle and records their resource usage since before.
+// cost waits until the programs are idle. It records their resource usage since the reading before.
 func (b *bench) cost(ctx context.Context, name string, before meter) (time.Time, error) {
 	since, programs, err := untilRest(ctx, longest, b.programs()...)
 	if err != nil {

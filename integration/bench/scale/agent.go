@@ -83,14 +83,14 @@ func newAgent(all *agents, id string, secret trust.TokenSecret) (*agent, error) 
 	return a, err
 }
 
-// noisy reports whether the agent also polls and reports while other agents are suspended.
+// noisy reports whether the agent also polls and reports while the other agents are suspended.
 func (a *agent) noisy() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.conduct.Noisy
 }
 
-// round polls the registry once and sends a report if needed.
+// round polls the registry once and sends a report if one is due.
 func (a *agent) round(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

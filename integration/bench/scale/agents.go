@@ -150,7 +150,7 @@ func (all *agents) spread() {
 	}
 }
 
-// behave sets the behavior of every agent. how returns the behavior of agent i.
+// behave sets the behavior of every agent. The function how returns the behavior of the agent with index i.
 func (all *agents) behave(how func(i int) conduct) {
 	for i, a := range all.each {
 		a.mu.Lock()
@@ -172,8 +172,8 @@ func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
 }
 
-// have returns the times when agents received a version of the promoted module. other describes an agent without the
-// version.
+// have returns the times when agents received a version of the promoted module. If an agent has not received the
+// version, other describes this agent.
 func (all *agents) have(version string) (arrived []time.Time, other string) {
 	var not *agent
 	var trouble error

@@ -19,7 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// mountsPerBundle returns the number of blob mounts for each bundle of the measured promotion. The default is one.
+// mountsPerBundle returns the number of blob mounts for each bundle of the measured promotion, or one if no promotion
+// was measured.
 func (w *world) mountsPerBundle() int64 { return max(1, w.mounts) }
 
 type bareBundle struct {
@@ -121,7 +122,7 @@ func holder(blob bundle.Blob) (bundle.Blob, error) {
 	return bundle.NewManifest(ocispec.Manifest{Config: blob.Descriptor, Layers: []ocispec.Descriptor{blob.Descriptor}})
 }
 
-// patchedAtMost limits the number of Kymas that rawPatches patches. More Kymas would not change the rate.
+// patchedAtMost limits the number of Kymas that rawPatches patches, because more Kymas would not change the rate.
 const patchedAtMost = 1000
 
 // rawPatches patches the statuses of Kymas as the publisher does for a report, and then reverts the patches.

@@ -102,7 +102,7 @@ func (w *world) copyKymas(ctx context.Context) (float64, error) {
 
 var uid = regexp.MustCompile(`"uid":"[0-9a-f-]{36}"`)
 
-// troubled makes every twentieth Kyma silent, and breaks a module in every fiftieth Kyma.
+// troubled marks every twentieth Kyma as silent, and breaks a module in every fiftieth Kyma.
 func troubled(i int, data []byte) ([]byte, error) {
 	if i%20 != 7 && i%50 != 3 {
 		return data, nil
@@ -142,7 +142,7 @@ type ran struct {
 	lines             int
 }
 
-// see runs and measures a kcp-publisher command.
+// see runs a kcp-publisher command and measures it.
 func (w *world) see(ctx context.Context, args ...string) (ran, error) {
 	server, started := w.cpu("kube-apiserver"), time.Now()
 	cmd := exec.CommandContext(ctx, w.binaries.Publisher, append(args, "--kubeconfig", w.kcp.Kubeconfig())...)

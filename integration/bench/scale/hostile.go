@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// hostile measures a promotion while some runtimes misbehave, which must not delay the others.
+// hostile measures a promotion while some runtimes misbehave. They must not delay the other runtimes.
 func (w *world) hostile(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

@@ -29,10 +29,11 @@ type kymas struct {
 
 // record contains the part of a Kyma that stages wait for.
 type record struct {
-	// Published is the digest of the newest bundle, Observed that of the last reported bundle.
+	// Published is the digest of the newest bundle. Observed is the digest of the bundle that the runtime has
+	// reported.
 	Published, Observed string
 	State               v1beta2.State
-	// Version and state of the promoted module.
+	// Version and ModuleState describe the promoted module.
 	Version     string
 	ModuleState v1beta2.State
 }

@@ -10,7 +10,7 @@ import (
 
 // memoryLimit limits the memory of one program.
 type memoryLimit struct {
-	// how describes the enforcement of the limit in the results.
+	// how describes for the results how the limit is enforced.
 	how    string
 	folder string   // folder of the cgroup; empty without a cgroup
 	open   *os.File // open file descriptor of folder

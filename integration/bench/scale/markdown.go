@@ -64,7 +64,7 @@ func short(d time.Duration) string {
 	return text
 }
 
-// quantile returns the value that is greater than the given share of the values.
+// quantile returns the value below which the given share of the values is.
 func quantile(values []time.Duration, share float64) time.Duration {
 	if len(values) == 0 {
 		return 0

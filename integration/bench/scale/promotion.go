@@ -26,7 +26,8 @@ func (w *world) push(ctx context.Context) (pushed, error) {
 	return p, err
 }
 
-// untilNamed waits until every Kyma's status contains the pushed bundle. It returns the time since the promotion.
+// untilNamed waits until every Kyma's status contains the digest of the pushed bundle. It returns the time since the
+// promotion.
 func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error) {
 	var last time.Time
 	err := w.until(ctx, "every Kyma names its new bundle", func() (bool, string) {
@@ -76,8 +77,8 @@ func (w *world) reports(ctx context.Context) error {
 	return err
 }
 
-// respond wakes all agents and waits until counts returns true for the wanted number of Kymas. It records the time
-// and resource usage.
+// respond wakes all agents and waits until the function counts returns true for the wanted number of Kymas. It
+// records the time and resource usage.
 func (w *world) respond(ctx context.Context, wanted int, counts func(string, record) bool) (time.Duration, error) {
 	writes, err := w.writes(ctx)
 	if err != nil {
@@ -102,7 +103,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	}
 	took, n := last.Sub(started), float64(wanted)
 	note := ""
-	if wanted == w.Runtimes { // in the hostile stage, noisy agents report all the time
+	if wanted == w.Runtimes { // not in the hostile stage, whose noisy agents report all the time
 		note = fmt.Sprintf("the last report was in the registry after %.1f s",
 			traffic[request{agentsHost, http.MethodPut, aboutReports}].Last.Sub(started).Seconds())
 	}

@@ -47,7 +47,7 @@ func (w *world) seeding(ctx context.Context) error {
 	return nil
 }
 
-// pushed describes how fast bundles reached the registry.
+// pushed is the result of waiting until bundles have reached the registry.
 type pushed struct {
 	tenth, half, all time.Duration
 	traffic          counted // all requests until the last bundle
@@ -123,14 +123,14 @@ func (w *world) recordMemory(what string) error {
 	return process.ResetPeak(w.pid("publisher"))
 }
 
-// right reports whether a Kyma's runtime is ready with the newest bundle.
+// right reports whether a Kyma shows its runtime as ready with the newest bundle.
 func (w *world) right(_ string, r record) bool {
 	return r.State == "Ready" && r.ModuleState == "Ready" && r.Version == promotedVersion(w.version) &&
 		r.Published != "" && r.Observed == r.Published
 }
 
-// untilRight waits until counts returns true for the wanted number of Kymas. It returns the time of a Kyma's last
-// change.
+// untilRight waits until the function counts returns true for the wanted number of Kymas. It returns the time of the
+// last change of a Kyma.
 func (w *world) untilRight(ctx context.Context, wanted int, counts func(id string, r record) bool) (time.Time, error) {
 	var last time.Time
 	err := w.until(ctx,

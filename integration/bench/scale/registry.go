@@ -37,7 +37,7 @@ type request struct {
 	From, Method, About string
 }
 
-// seen counts requests, with the time of the last response.
+// seen is the number of requests and the time of the last response.
 type seen struct {
 	N    int64
 	Last time.Time
@@ -125,7 +125,7 @@ func (a arrivals) since(t time.Time) (n seen) {
 // progressPath is the registry process's path for arrivals.
 const progressPath = "/bundles"
 
-// entry is a group of requests with its count, as JSON of the registry process.
+// entry is a group of requests with its count, in the JSON of the registry process.
 type entry struct {
 	request
 	seen

@@ -24,7 +24,8 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 		}
 		asked := int64(0)
 		for key, n := range now {
-			// After a restart, the publisher reads reports with its next polls. Such requests belong to polling.
+			// After a restart, the publisher reads each report with its next poll, so these requests belong to
+			// polling.
 			if key.From == publisherHost && (key.Method == http.MethodHead || key.About == aboutReports) {
 				asked += n.N
 			}
@@ -52,7 +53,8 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 	return window.Sub(since), err
 }
 
-// again kills the publisher and starts another one with the same Lease identity, as a restarted container.
+// again kills the publisher and starts another one with the same Lease identity, like a container that restarts in
+// its Pod.
 func (w *world) again(within *memoryLimit) (started time.Time, err error) {
 	if err := w.killPublisher(); err != nil {
 		return started, err

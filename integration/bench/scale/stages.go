@@ -17,7 +17,7 @@ import (
 // stage is one measurement. At its start and end, the fleet is converged and the agents are suspended.
 type stage struct {
 	name string
-	// always means that later stages need this stage.
+	// always is true if later stages need this stage.
 	always bool
 	run    func(*world, context.Context) error
 }

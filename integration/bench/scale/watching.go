@@ -25,7 +25,7 @@ func parseMetrics(data []byte) (families, error) {
 	return parser.TextToMetricFamilies(bytes.NewReader(data))
 }
 
-// sum adds the values of a metric's series with these labels.
+// sum returns the sum of a metric's series with these labels.
 func (f families) sum(name string, labels map[string]string) (total float64) {
 	for _, m := range f[name].GetMetric() {
 		if matches(m, labels) {
@@ -35,7 +35,7 @@ func (f families) sum(name string, labels map[string]string) (total float64) {
 	return total
 }
 
-// timed returns the count and the sum in seconds of a histogram's series with these labels.
+// timed returns the count of a histogram's series with these labels, and their sum in seconds.
 func (f families) timed(name string, labels map[string]string) (n uint64, seconds float64) {
 	for _, m := range f[name].GetMetric() {
 		if matches(m, labels) {

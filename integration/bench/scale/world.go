@@ -31,7 +31,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Repository paths in the registry for the fleet's bundles and for modules.
+// Repository paths of the fleet's bundles and of the modules in the registry.
 const (
 	fleetPath   = "fleet"
 	modulesPath = "modules"
@@ -50,8 +50,8 @@ type world struct {
 	control  client.Client
 	api      rest.Interface // for requests that the controller-runtime client does not support
 	registry *registryProcess
-	// notifications contains the addresses of the publisher's notifications. Nil if agents only poll. notifyFlags are
-	// the publisher's flags for notifications.
+	// notifications contains the addresses of the publisher's notifications. Nil if agents only poll. notifyFlags
+	// contains the publisher's flags for notifications.
 	notifications *fleet.Notifications
 	notifyFlags   []string
 	place         store.Store // location of the bundles with the agents' host name
@@ -63,8 +63,8 @@ type world struct {
 	agents        *agents
 	version       int  // number of the promoted module's current version
 	pending       bool // agents have not received the newest promotion yet
-	// promoted is the duration of the measured promotion. Zero without one. statuses is the time until the publisher
-	// had recorded all reports.
+	// promoted is the duration of the measured promotion. Zero before the measurement. statuses is the time until the
+	// publisher had recorded all reports.
 	promoted, statuses time.Duration
 	promotedCPU        time.Duration // CPU time of publisher and registry during the promotion
 	mounts             int64         // blobs mounted per bundle of a promotion
@@ -181,7 +181,7 @@ func (w *world) killPublisher() error {
 	if w.publisher == nil {
 		return nil
 	}
-	w.spentBy["publisher"] = w.cpu("publisher") // cpu adds this time to the next process
+	w.spentBy["publisher"] = w.cpu("publisher") // cpu adds this time to the time of the next process
 	err := w.publisher.end(syscall.SIGKILL)
 	w.publisher = nil
 	return err
@@ -254,7 +254,7 @@ func (w *world) cpu(name string) time.Duration {
 	return w.lastCPU[name] // the last known value of an ended process
 }
 
-// taken contains cumulative CPU times of the measured programs and the machine.
+// taken contains CPU times of the measured programs and the machine, up to one point in time.
 type taken struct {
 	by      map[string]time.Duration
 	machine time.Duration

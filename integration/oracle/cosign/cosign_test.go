@@ -20,7 +20,7 @@ import (
 
 type tools struct {
 	checkout, publisher string
-	// path is a folder with crane, jq and cosign.
+	// path is a folder that contains the programs crane, jq and cosign.
 	path string
 }
 
