@@ -120,7 +120,7 @@ func timed(do func() error) (time.Duration, error) {
 	return time.Since(started), err
 }
 
-// against formats the duration took with its ratio to the duration other.
+// against formats a duration and its ratio to another duration.
 func against(took, other time.Duration) string {
 	return fmt.Sprintf("%s, %.1f times", took.Round(10*time.Millisecond), took.Seconds()/other.Seconds())
 }

@@ -105,7 +105,7 @@ func (p *Proxy) leave(c net.Conn) {
 	delete(p.open, c)
 }
 
-// reset resets connections, as a peer that does not know them. Callers must pass both ends.
+// reset resets connections. Callers must pass both ends of a connection.
 func reset(connections ...net.Conn) {
 	for _, c := range connections {
 		if tcp, ok := c.(*net.TCPConn); ok {

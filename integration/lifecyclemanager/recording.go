@@ -155,7 +155,8 @@ func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return all
 }
 
-// replaced replaces timestamps, UIDs and the keys of by in a value with placeholders.
+// replaced replaces timestamps, UIDs and other texts in a value with placeholders. The map contains the other texts
+// as keys.
 func replaced(value any, by map[string]string) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -65,7 +65,7 @@ func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 		*address = listener.Addr().String()
 		listeners = append(listeners, listener)
 	}
-	for _, listener := range listeners { // open listeners ensure three different ports
+	for _, listener := range listeners { // keep all listeners open until now, so that the three ports differ
 		if err := listener.Close(); err != nil {
 			return nil, err
 		}

@@ -84,7 +84,7 @@ func (v voyage) published(r *fleet.Runtime, versions map[string]string) string {
 	return record.Status.Runtime.Published.Digest
 }
 
-// ended runs a program and returns its output. The test fails if the exit code differs from want.
+// ended runs a program, checks its exit code, and returns its output.
 func ended(t *testing.T, want int, binary string, args ...string) string {
 	t.Helper()
 	output, code := fleet.Run(t.Context(), binary, args...)

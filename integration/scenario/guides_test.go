@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// blocksOf returns the shell blocks of a page. The test fails if their number is not want.
+// blocksOf returns the shell blocks of a page. The test fails if the page has another number of blocks.
 func blocksOf(t *testing.T, page string, want int) (scripts []string) {
 	t.Helper()
 	for _, b := range clitest.Shell(t, checkout) {

@@ -40,8 +40,8 @@ type volume struct {
 	intercept func(func(http.ResponseWriter, *http.Request) bool)
 }
 
-// replace removes the paths in lost. If other is not empty, it then copies the folder other to the first of these
-// paths.
+// replace removes files and folders of the registry. If other is not empty, it then copies that folder to the first
+// removed path.
 func (v volume) replace(t *testing.T, other string, lost ...string) {
 	t.Helper()
 	away := t.TempDir()

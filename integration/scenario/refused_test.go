@@ -26,7 +26,7 @@ import (
 )
 
 // refuse creates an admission policy, as a tenant could. The policy refuses objects for which a CEL expression is
-// false. refuse returns after a dry run of the object tried was refused. The function end removes the policy.
+// false. refuse waits until the policy takes effect. The returned function removes the policy.
 func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string, tried client.Object) (end func()) {
 	t.Helper()
 	ctx := t.Context()

@@ -74,7 +74,7 @@ func untilState(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State) 
 	return w
 }
 
-// published waits until the runtime has applied a bundle with another digest than before, and returns the new digest.
+// published waits until the runtime has applied a newer bundle, and returns the digest of that bundle.
 func published(t *testing.T, r *fleet.Runtime, before string) string {
 	t.Helper()
 	var digest string

@@ -98,8 +98,8 @@ func similarFlags(cmd *cobra.Command, name string) []string {
 	return names.SuggestionsFor(name)
 }
 
-// DidYouMean returns ": did you mean X or Y?" with the known names in of that are similar to name. It returns "" if
-// no name is similar.
+// DidYouMean returns ": did you mean X or Y?" with the known names that are similar to an unknown name, or "" if none
+// is similar.
 func DidYouMean(name string, of []string) string {
 	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
 	for _, one := range of {

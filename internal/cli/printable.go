@@ -27,8 +27,8 @@ type printed struct {
 	colors bool
 }
 
-// Raw returns the writer behind out, which does not escape control characters. Use it for progress bars and
-// machine-readable data.
+// Raw returns the underlying writer of a command's output, which does not escape control characters. Use it for
+// progress bars and machine-readable data.
 func Raw(out io.Writer) io.Writer {
 	if p, ok := out.(*printed); ok {
 		return p.out

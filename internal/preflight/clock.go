@@ -13,8 +13,8 @@ const (
 	clockFailed  = 5 * time.Minute
 )
 
-// Clock returns the finding for the difference between this machine's clock and another clock, which than describes.
-// ahead is negative if this machine's clock is behind.
+// Clock returns the finding for the difference between this machine's clock and the clock of another server. ahead is
+// negative if this machine's clock is behind. than describes the server in messages.
 func Clock(than string, ahead time.Duration, known bool) Finding {
 	check := "clock, against " + than
 	if !known {

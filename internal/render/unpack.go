@@ -85,7 +85,7 @@ func isTar(data []byte) bool {
 	return len(data) >= 512 && bytes.Equal(data[257:262], []byte("ustar")) && bytes.IndexByte(data[:257], 0) >= 0
 }
 
-// untar returns the wanted files of a tar, sorted by path. wanted is called with the name of each file.
+// untar returns the wanted files of a tar, sorted by path.
 func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, error) {
 	var files []file
 	seen := map[string]string{}

@@ -40,9 +40,9 @@ type side interface {
 	// ask triggers the reconciliation of applications if the programs do not watch their objects. It returns the
 	// number of its own requests.
 	ask(ctx context.Context, apps []int) (requests, error)
-	// revise releases the second version of every application and then calls the function before. Only when that
-	// function has returned, the programs can see the new version. It returns the time when the programs were
-	// notified, and the number of its own requests.
+	// revise releases the second version of every application. It calls the function before at a time when the
+	// programs cannot see the new version yet. It returns the time when the programs were notified, and the number of
+	// its own requests.
 	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }
@@ -109,7 +109,7 @@ func (b *bench) read(ctx context.Context) (meter, error) {
 	return meter{programs, apiServer, asked}, err
 }
 
-// cost waits until the programs are idle. It records their resource usage since the reading before.
+// cost waits until the programs are idle and records their resource usage since an earlier reading.
 func (b *bench) cost(ctx context.Context, name string, before meter) (time.Time, error) {
 	since, programs, err := untilRest(ctx, longest, b.programs()...)
 	if err != nil {

@@ -172,8 +172,8 @@ func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
 }
 
-// have returns the times when agents received a version of the promoted module. If an agent has not received the
-// version, other describes this agent.
+// have returns the times when agents received a version of the promoted module, and a description of an agent that
+// has not received it.
 func (all *agents) have(version string) (arrived []time.Time, other string) {
 	var not *agent
 	var trouble error

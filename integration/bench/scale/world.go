@@ -54,7 +54,7 @@ type world struct {
 	// contains the publisher's flags for notifications.
 	notifications *fleet.Notifications
 	notifyFlags   []string
-	place         store.Store // location of the bundles with the agents' host name
+	place         store.Store // location of the bundles, with the host name that agents use
 	publisher     *program
 	metrics       string                   // address of the publisher's metrics endpoint
 	spentBy       map[string]time.Duration // CPU time of replaced processes by program

@@ -18,8 +18,7 @@ import (
 // minRound is the minimum delay of a reconciliation that a timer starts.
 const minRound = 10 * time.Millisecond
 
-// nextRound returns the time until the next reconciliation: the shortest of untilPoll and the positive durations in
-// others.
+// nextRound returns the time until the next reconciliation: the shortest of the given durations, ignoring 0.
 func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	next := untilPoll
 	if other := shortest(others...); other > 0 {

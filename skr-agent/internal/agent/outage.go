@@ -23,7 +23,7 @@ type outage struct {
 	reported   bool
 }
 
-// next returns the outage after another poll with the error err. emit is true if the caller must emit an Event.
+// next returns the new state of the outage after a poll, and whether to emit an Event. err is the poll's error.
 func (o outage) next(err error, now time.Time) (after outage, emit bool) {
 	switch {
 	case err != nil && o.why == "":

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
-// upgrade updates the image of the agent's Deployment. whole is true if the agent's image did not cause a failure.
+// upgrade updates the image of the agent's Deployment. If whole is false, the agent's image caused a failure.
 func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	if a.Deployment == nil {
 		return

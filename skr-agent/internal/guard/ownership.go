@@ -15,7 +15,7 @@ import (
 type Owner struct {
 	Mark      string // the Manifest as namespace/name, as in the annotation owned-by
 	Module    string
-	Inherits  []string // values of lifecycle-manager's mark on the module's objects; nil if unknown
+	Inherits  []string // lifecycle-manager's annotation values for this module; nil if unknown
 	Namespace string   // namespace of all Manifests
 }
 

@@ -11,7 +11,7 @@ import (
 // settled records the objects that match the bundle, which need not be compared again until they or the bundle
 // change.
 type settled struct {
-	// manifests and catalog belong to the last compared bundle. The function same compares their addresses.
+	// manifests and catalog belong to the last compared bundle.
 	manifests []bundle.Manifest
 	catalog   bundle.Catalog
 	settings  string

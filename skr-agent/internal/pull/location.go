@@ -126,8 +126,8 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// others returns all locations except the current one. If failed is false, which means that the current location
-// could be read, it omits locations that did not respond recently.
+// others returns all locations except the current one. If the current location could be read, it omits locations that
+// did not respond recently.
 func (p *Puller) others(failed bool) []store.Store {
 	var all []store.Store
 	for _, s := range []store.Store{p.location.next, p.Place} {

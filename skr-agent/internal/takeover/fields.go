@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TakenFields returns managedFields in which the manager by owns lifecycle-manager's fields. It returns nil if
-// lifecycle-manager owns no fields.
+// TakenFields returns an object's managedFields after another manager has taken over lifecycle-manager's fields. It
+// returns nil if lifecycle-manager owns no fields.
 func TakenFields(entries []metav1.ManagedFieldsEntry, by string) ([]metav1.ManagedFieldsEntry, error) {
 	return replaceFieldManagers(entries, lifecycleManager(), by)
 }
@@ -25,8 +25,8 @@ func TakeFields(ctx context.Context, uncached client.Client, o *unstructured.Uns
 	return moveFields(ctx, uncached, o, lifecycleManager(), to, to)
 }
 
-// GiveFields makes lifecycle-manager the owner of the fields that the manager from applied to an object, and removes
-// the module's mark. It changes only the given object, not the cluster.
+// GiveFields makes lifecycle-manager the owner of fields that another manager applied to an object, and removes the
+// module's mark. It changes only the given object, not the cluster.
 func GiveFields(o *unstructured.Unstructured, from string) error {
 	ours := []fieldManager{{from, metav1.ManagedFieldsOperationApply}}
 	entries, err := replaceFieldManagers(o.GetManagedFields(), ours, v1beta2.FieldManagerApplier)
@@ -54,8 +54,8 @@ func (w Writer) transferFields(ctx context.Context, o *unstructured.Unstructured
 	return moveFields(ctx, w.Uncached, o, fieldManagers(w.Owners), to, w.Owner)
 }
 
-// moveFields gives the fields of the managers in from to another manager. If the name to is empty, the fields get no
-// owner. It returns a conflict after a concurrent change.
+// moveFields gives the fields of some managers to another manager, or to no manager if its name is empty. It returns
+// a conflict after a concurrent change.
 func moveFields(
 	ctx context.Context, uncached client.Client, o *unstructured.Unstructured, from []fieldManager, to, as string,
 ) error {

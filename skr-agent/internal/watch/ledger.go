@@ -44,8 +44,8 @@ func (l *ledger) reportDelay(now time.Time) time.Duration {
 	return max(0, l.reportedAt.Add(spacing).Sub(now))
 }
 
-// include adds the pending changes to the reported changes. since is the lowest sequence of a report that can contain
-// them: higher than all previous sequences, and not higher than the next one.
+// include adds the pending changes to the reported changes. since is the lowest sequence of a report that contains
+// these changes. It must be higher than all previous sequences.
 func (l *ledger) include(since int64, now time.Time) {
 	if !l.pending() || l.reportDelay(now) > 0 {
 		return

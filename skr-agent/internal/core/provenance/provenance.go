@@ -50,7 +50,7 @@ type Chain struct {
 	bundle.Origin
 }
 
-// Trace returns the chain of an object. in is the last accepted bundle.
+// Trace returns the chain from an object to the key of the last accepted bundle.
 func Trace(object Object, manifests []v1beta2.Manifest, in bundle.Bundle) (Chain, error) {
 	manifest, err := manifestOf(object, manifests)
 	if err != nil {

@@ -19,10 +19,7 @@ const (
 	maxDetailBytes    = 64 << 10
 )
 
-// fit reduces a report to most bytes, because the control plane refuses larger reports. It omits details, messages,
-// resources, watched objects and modules, in this order, until the report fits.
-//
-// The requested modules are omitted last, because a runtime's admin removes modules by omitting them. The report
+// fit omits parts of a report that is larger than most bytes, because the control plane would refuse it. The report
 // lists its omitted parts, so the control plane does not treat them as deleted.
 func fit(r bundle.Report, most int) bundle.Report {
 	f := fitting{report: r}
@@ -56,7 +53,7 @@ func fit(r bundle.Report, most int) bundle.Report {
 	return f.report
 }
 
-// fitting is a report that is being reduced. It owns its lists.
+// fitting is a report from which parts are being omitted.
 type fitting struct {
 	report bundle.Report
 	left   bundle.Truncated
@@ -111,7 +108,7 @@ func long(o *v1beta2.TrackingObject) bool {
 			len(o.PartialMeta.Namespace)) > bundle.MaxModuleNameBytes
 }
 
-// keepModules removes the least urgent modules until the number of modules is at most most.
+// keepModules removes the least urgent modules if the report has too many.
 func (f *fitting) keepModules(most int) {
 	over := len(f.report.Modules) - most
 	if over <= 0 {
