@@ -51,7 +51,7 @@ type Loan struct {
 	connection *rpc.Client
 }
 
-// Socket returns the path of the lender's socket, or "" without a lender.
+// Socket returns the path of the lender's socket, or "" if the run has no lender.
 func Socket() string { return os.Getenv(Env) }
 
 // Borrow waits for a cluster of the lender at a socket.

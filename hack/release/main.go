@@ -32,7 +32,7 @@ type release struct {
 	version, images, dir string
 	platforms            []platform
 	commit               commit
-	key                  crypto.Signer // nil without a key
+	key                  crypto.Signer // nil if no key is configured
 	// built contains the descriptors of images and charts by name.
 	built map[string]ocispec.Descriptor
 }

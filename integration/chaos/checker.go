@@ -63,7 +63,7 @@ type Push struct {
 type Reported struct {
 	Runtime  string
 	Sequence int64
-	// Epoch and Observed identify the reported bundle. They are 0 without a bundle.
+	// Epoch and Observed identify the reported bundle. They are 0 if the report contains no bundle.
 	Epoch, Observed int64
 	// Answered contains the version of each module whose result the report contains.
 	Answered map[string]string

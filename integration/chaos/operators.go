@@ -106,7 +106,7 @@ func (s *stage) putBack(ctx context.Context) error {
 	return s.repo.push(ctx, "put back "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
-// newestRollout returns the name of the newest rollout, or "" without a rollout.
+// newestRollout returns the name of the newest rollout, or "" if no rollout exists.
 func (s *stage) newestRollout(ctx context.Context) (string, error) {
 	var rollouts v1alpha1.RolloutList
 	if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil ||

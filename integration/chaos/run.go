@@ -205,7 +205,7 @@ func (s *stage) wait(ctx context.Context, step Step) {
 // converge waits until all runtimes have their requested modules. After a timeout, it returns the remaining problems.
 func (s *stage) converge(ctx context.Context, version string) []string {
 	var problems []string
-	// The returned problems describe the timeout.
+	// Ignore the error, because the returned problems describe the timeout.
 	_ = fleet.Until(ctx, convergeTimeout, "everything converges", func() (bool, string) {
 		problems = Judge(s.ends(ctx, version))
 		if len(problems) > 0 {

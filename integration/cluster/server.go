@@ -27,13 +27,13 @@ type server struct {
 	kubeconfig string
 	env        *envtest.Environment
 	log        *os.File // log file of the API server
-	kwok       *kwok    // nil without workloads
+	kwok       *kwok    // nil if no workloads must become ready
 	reaper     *reaper
 	paused     bool
 	frozen     bool  // the cluster is idle in a pool and its programs are suspended
 	audited    int64 // size of the audit log at the start of the current loan
 
-	origin *pristine.Snapshot // initial state that a pool restores; nil without a pool
+	origin *pristine.Snapshot // initial state that a pool restores; nil if the cluster has no pool
 }
 
 // start starts the programs and waits until they are ready.

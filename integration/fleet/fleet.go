@@ -113,7 +113,7 @@ type Fleet struct {
 	endpoint  Endpoint
 	kcp       Cluster
 	publisher Program
-	tokens    *Process // nil without a token service
+	tokens    *Process // nil if the fleet has no token service
 	runtimes  []*Runtime
 	simulated []*Simulated
 }

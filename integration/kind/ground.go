@@ -116,7 +116,7 @@ func (g *Ground) Cluster(ctx context.Context, _ *fleet.Fleet, name string, contr
 		images = append(images, publisherImage+":"+tag)
 	}
 	c := newCluster(name, g.options.Dir)
-	g.clusters[name] = c // Gather then also covers a cluster that fails to start
+	g.clusters[name] = c // Gather collects diagnostics even if create fails
 	if err := c.create(ctx, g.machine, where); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// identity replaces all UIDs in the recording.
+// identity is the placeholder for all UIDs in the recording.
 const identity = "00000000-0000-0000-0000-000000000000"
 
 func recordedModules() []Module {

@@ -57,7 +57,7 @@ func checkWords(t *testing.T, path, name string) {
 	}
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		if field, ok := n.(*ast.Field); ok && field.Tag != nil {
-			return false // struct tags are contracts
+			return false // skip struct tags, which are contracts
 		}
 		if spec, ok := n.(*ast.TypeSpec); ok &&
 			regexp.MustCompile(`(?i)census|inhabitant|farewell`).MatchString(spec.Name.Name) {
@@ -70,7 +70,7 @@ func checkWords(t *testing.T, path, name string) {
 		}
 		text, err := strconv.Unquote(literal.Value)
 		if err != nil || !strings.Contains(text, " ") || slices.Contains(onTheWire, text) {
-			return true // single words are names in the wire format
+			return true // skip single words, which are names in the wire format
 		}
 		for _, w := range privateWords {
 			if found := regexp.MustCompile(`(?i)\b(` + w.word + `)\b`).FindString(text); found != "" {

@@ -199,7 +199,7 @@ func (r *Registry) Host() string { return r.address }
 // Dir returns the folder with the data.
 func (r *Registry) Dir() string { return r.dir }
 
-// CA returns the PEM certificate of the registry's CA, or nil without TLS.
+// CA returns the PEM certificate of the registry's CA, or nil if TLS is disabled.
 func (r *Registry) CA() []byte { return r.ca }
 
 // Requests returns the number of requests.

@@ -7,8 +7,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
+// TypicalModule is the name of the module that Typical returns.
 const TypicalModule = "lantern"
 
+// TypicalManager is the name of the Deployment of module lantern in kyma-system.
 const TypicalManager = "lantern-manager"
 
 // TypicalObjects is the number of objects that the module Typical installs, including the default CR.

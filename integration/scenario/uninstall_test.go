@@ -73,8 +73,8 @@ func waits(t *testing.T, f *fleet.Fleet, id string) {
 	}
 }
 
-// The test follows docs/guides/uninstall.md for a working runtime, a runtime whose agent was removed too early, a
-// working control plane, and a control plane whose publisher was removed too early.
+// The test follows docs/guides/uninstall.md with and without a running agent, and with and without a running
+// publisher.
 func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestDeletedKymaLeavesAnEmptyRuntime
 	ctx := t.Context()

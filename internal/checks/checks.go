@@ -149,10 +149,8 @@ func step(interval time.Duration) time.Duration {
 	return max(min(interval/6, 10*time.Second).Truncate(time.Second), time.Second)
 }
 
-// Define returns the checks of a Manifest with all defaults applied. If a check has no measurement method (cel, http,
-// promql or job), Define uses the check with the same name in shipped, the checks in the module's content.
-//
-// problem is the reason why the shipped checks cannot be read. It is empty if they can be read.
+// Define returns the checks of a Manifest with all defaults applied. A check without cel, http, promql and job is
+// replaced by the check with the same name in shipped, the checks in the module's content.
 func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 	definitions := make([]Definition, 0, len(manifest))
 	for _, c := range manifest {

@@ -86,7 +86,8 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// send sends the parts over a new connection and returns the status line of the response, or "" without a response.
+// send sends the parts over a new connection and returns the status line of the response, or "" if no response is
+// received.
 func (s *started) send(t *testing.T, parts ...string) string {
 	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
 	if err != nil {

@@ -247,7 +247,7 @@ func (o *ours) close() error {
 type bundles struct {
 	mu            sync.Mutex // guards the fields below
 	written       bool
-	asked, answer chan struct{} // nil without a delayed response
+	asked, answer chan struct{} // nil if no response is delayed
 }
 
 // hold delays the registry's response to the agent's next request for a new bundle. The channel asked is closed when
@@ -273,7 +273,7 @@ func (b *bundles) intercept(_ http.ResponseWriter, request *http.Request) bool {
 	return false
 }
 
-// delayFor returns the channel that a request must wait for, or nil without a delay.
+// delayFor returns the channel that a request must wait for, or nil if its response is not delayed.
 func (b *bundles) delayFor(method string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -24,7 +24,7 @@ type side interface {
 	// prepare starts everything except the programs, and releases the first version of every application.
 	prepare(ctx context.Context) error
 	// start and stop control the programs. programs returns process IDs. profiles returns the address of a program's
-	// pprof endpoint, or "" without one.
+	// pprof endpoint, or "" if it has none.
 	start(ctx context.Context) error
 	stop() error
 	programs() []int

@@ -12,7 +12,7 @@ import (
 type memoryLimit struct {
 	// how describes for the results how the limit is enforced.
 	how    string
-	folder string   // folder of the cgroup; empty without a cgroup
+	folder string   // folder of the cgroup; empty if no cgroup is used
 	open   *os.File // open file descriptor of folder
 	bytes  int64
 }

@@ -28,8 +28,8 @@ func commands(of *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// CheckValues fails if a flag's usage contains a back-quoted text that is not the name of its value, because pflag
-// shows such text as the name of the value.
+// CheckValues fails if a flag's usage contains a back-quoted text that is not the name of its value. pflag shows such
+// text as the name of the value.
 func CheckValues(t *testing.T, root *cobra.Command) {
 	t.Helper()
 	value := regexp.MustCompile(`^[A-Z][A-Z:/=-]*$`)

@@ -101,8 +101,8 @@ type Agent struct {
 	// reconciliation.
 	notified atomic.Bool
 	notify   chan event.GenericEvent
-	// logged contains the last log line of each subject, waiting the reason of each upgrade that waits for a
-	// maintenance window, and notImported the error of each file that failed to import.
+	// logged contains the last log line of each subject. waiting contains the reason of each upgrade that waits for a
+	// maintenance window. notImported contains the error of each file that failed to import.
 	logged, waiting, notImported logonce.Memo
 	// imports runs the import of the import folder.
 	imports  background[[]importer.Taken]

@@ -107,8 +107,8 @@ func Unenrolled(
 	return unenrolled(p, thumbprint, certificate != nil && err == nil, token, now)
 }
 
-// certificateOf returns the certificate in a signed statement, or nil without a certificate. It returns an error for
-// a certificate that is not valid for this key.
+// certificateOf returns the certificate in a signed statement, or nil if it contains none. It returns an error for a
+// certificate that is not valid for this key.
 func certificateOf(
 	p bundle.Predicate, root trust.Root, runtime, thumbprint string, now time.Time,
 ) (*trust.Certificate, error) {

@@ -57,8 +57,8 @@ func canBeAgentFault(f objects.Failure) bool {
 	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
 }
 
-// troubleOf summarizes errors for the report, or returns nil without errors. A bundle that cannot be stored comes
-// first, because it blocks all newer bundles.
+// troubleOf summarizes errors for the report. A bundle that cannot be stored comes first, because it blocks all newer
+// bundles. It returns nil if there are no errors.
 func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
 	trouble := bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused}
 	var texts []string

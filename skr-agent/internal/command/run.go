@@ -275,7 +275,8 @@ func (f *runFlags) patience() time.Duration {
 	return f.upgradeDeadline
 }
 
-// begin counts the start of the agent's image, before any step that can fail. It returns nil without --deployment.
+// begin counts the start of the agent's image, before any step that can fail. It returns nil if --deployment is not
+// set.
 func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.Deployment, error) {
 	if f.deployment == "" {
 		return nil, nil

@@ -79,6 +79,7 @@ func (a Accounts) Of(module, label string) string {
 	return a.others
 }
 
+// Users returns the sorted user names of all configured ServiceAccounts.
 func (a Accounts) Users() []string {
 	users := slices.DeleteFunc(a.All(), func(user string) bool { return user == "" })
 	slices.Sort(users)

@@ -21,8 +21,8 @@ var (
 	secretNamespace = regexp.MustCompile(`(?i)secret-?namespace$`)
 )
 
-// secretIn returns the name of an agent's Secret that any field of value references, or "" without such a reference.
-// namespace is the default namespace of references.
+// secretIn returns the name of an agent's Secret that any field of value references, or "" if none does. namespace is
+// the default namespace of references.
 func secretIn(value any, namespace, home string) string {
 	switch v := value.(type) {
 	case map[string]any:
@@ -44,8 +44,8 @@ func secretIn(value any, namespace, home string) string {
 	return ""
 }
 
-// secretOf returns the name of the agent's Secret that one field references, or "" without such a reference. siblings
-// contains the other fields of the same map.
+// secretOf returns the name of the agent's Secret that one field references, or "" if it does not reference one.
+// siblings contains the other fields of the same map.
 func secretOf(field string, value any, siblings map[string]any, namespace, home string) string {
 	var references []any
 	switch lower := strings.ToLower(field); {

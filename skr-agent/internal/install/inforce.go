@@ -100,7 +100,7 @@ func signedRecord(m *v1beta2.Manifest, text string) string {
 	return recordSignedAs + m.Namespace + "/" + m.Name + "\n" + text
 }
 
-// sign returns the signature of a Manifest's record, or "" without a signer.
+// sign returns the signature of a Manifest's record, or "" if no signer is configured.
 func (i *Installer) sign(m *v1beta2.Manifest, text string) (string, error) {
 	if i.Signer == nil {
 		return "", nil

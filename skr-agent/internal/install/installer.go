@@ -216,7 +216,7 @@ func (k *memo) nextCheck(generation int64, now time.Time, slowest time.Duration)
 	return min(200*time.Millisecond<<min(k.checks-1, 10), slowest)
 }
 
-// soonest returns the shortest positive duration, or 0 without one.
+// soonest returns the shortest positive duration, or 0 if no duration is positive.
 func soonest(durations ...time.Duration) time.Duration {
 	var shortest time.Duration
 	for _, d := range durations {

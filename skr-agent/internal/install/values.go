@@ -22,7 +22,7 @@ func valuesOf(m *v1beta2.Manifest) (bundle.ModuleValues, *finding) {
 	return values, nil
 }
 
-// defaultCRWith returns the default CR with the runtime's values, or nil without a default CR.
+// defaultCRWith returns the default CR with the runtime's values, or nil if the Manifest has no default CR.
 func defaultCRWith(m *v1beta2.Manifest, values bundle.ModuleValues) (*unstructured.Unstructured, *finding) {
 	if m.Spec.Resource == nil || len(values) == 0 {
 		return m.Spec.Resource, nil

@@ -29,7 +29,7 @@ type Outcome struct {
 	Removed   []bundle.ObjectRef
 }
 
-// Err joins all failures. It returns nil without failures.
+// Err joins all failures. It returns nil if no write failed.
 func (o Outcome) Err() error {
 	all := make([]error, len(o.Failures))
 	for i, f := range o.Failures {

@@ -166,7 +166,7 @@ func (w *world) started(c client.Client) *Puller {
 
 func (w *world) restart() { w.puller = w.started(w.client) }
 
-// rotate publishes a root of trust with a new publisher's key.
+// rotate publishes a root of trust in which a new key replaces the publisher's key.
 func (w *world) rotate() {
 	w.Helper()
 	draft, err := w.root.Draft(w.now.AddDate(1, 0, 0))

@@ -170,7 +170,7 @@ func responseOf(err error) error {
 	return refused(apierrors.ReasonForError(err))
 }
 
-// reasonOf returns the reason of the first problem, or "" without problems. The default is WriteFailed.
+// reasonOf returns the reason of the first problem, or "" if there are no problems. The default is WriteFailed.
 func reasonOf(problems []error) reason.Reason {
 	if len(problems) == 0 {
 		return ""

@@ -21,11 +21,11 @@ type Facts struct {
 	Removed   []bundle.ObjectRef
 	// Unstaged contains the error of each module with missing content.
 	Unstaged map[string]error
-	// Trouble summarizes failed writes to the runtime. Nil without failures.
+	// Trouble summarizes failed writes to the runtime. Nil if no write failed.
 	Trouble *bundle.ReportedTrouble
 	// Unmanaged contains the versions of unmanaged modules by name.
 	Unmanaged map[string]string
-	// Message returns the problem of a Manifest. Empty without a problem.
+	// Message returns the problem of a Manifest. Empty if it has none.
 	Message func(*v1beta2.Manifest) string
 }
 

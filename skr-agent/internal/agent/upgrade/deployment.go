@@ -27,7 +27,7 @@ type Deployment struct {
 
 // Outcome is the result of a decision about the agent's image.
 type Outcome struct {
-	// Message describes the action for the log. Empty without an action.
+	// Message describes the action for the log. Empty if nothing was done.
 	Message string
 	// Problem is the reason why the agent does not run the bundle's image. Empty if it does.
 	Problem string

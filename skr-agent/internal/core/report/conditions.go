@@ -22,7 +22,7 @@ func secrets(facts Facts, set func(string, string, string, bool)) string {
 	return ""
 }
 
-// synced sets condition Synced after the first failed write, and returns its problem, or "" without a failed write.
+// synced sets condition Synced after the first failed write, and returns its problem, or "" if no write failed.
 func synced(conditions []metav1.Condition, facts Facts, set func(string, string, string, bool)) string {
 	switch t := facts.Trouble; {
 	case t != nil:

@@ -32,7 +32,7 @@ type Facts struct {
 	Refused []bundle.RefusedBundle
 	// Unstaged contains the error of each module with missing content.
 	Unstaged map[string]error
-	// Trouble summarizes failed writes to the runtime. Nil without failures.
+	// Trouble summarizes failed writes to the runtime. Nil if no write failed.
 	Trouble *bundle.ReportedTrouble
 	// Waiting contains a message for each module whose upgrade waits for a maintenance window.
 	Waiting map[string]string
