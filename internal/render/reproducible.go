@@ -100,8 +100,8 @@ func (u usage) compare(found, again []placed) error {
 	return nil
 }
 
-// unreplaced restores the names of nondeterministic functions in the strings of a rendered object, which
-// replaceNondeterministic has replaced.
+// unreplaced restores the names of nondeterministic functions in the strings of a rendered object. It reverses
+// replaceNondeterministic.
 func unreplaced(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -44,8 +44,8 @@ func secretIn(value any, namespace, home string) string {
 	return ""
 }
 
-// secretOf returns the name of the agent's Secret that one field references, or "" if it does not reference one.
-// siblings contains the other fields of the same map.
+// secretOf returns the name of the agent's Secret that a field of an object references, or "". siblings contains the
+// fields of the same map, and home is the agent's namespace.
 func secretOf(field string, value any, siblings map[string]any, namespace, home string) string {
 	var references []any
 	switch lower := strings.ToLower(field); {

@@ -189,8 +189,8 @@ func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owne
 	stay[k] = struct{}{}
 }
 
-// withDefinitions returns scopes that include the kinds of CRDs in the content. The scope of a kind that the API
-// server serves takes precedence. unserved contains the kinds that the API server does not serve.
+// withDefinitions extends the scopes of the served kinds with the kinds of CRDs in the content. For a served kind,
+// the API server's scope applies. unserved contains the other kinds.
 func withDefinitions(
 	served scopes, rendered []*unstructured.Unstructured,
 ) (withContent scopes, unserved map[schema.GroupKind]bool) {
@@ -264,9 +264,8 @@ func stageOf(o *unstructured.Unstructured) int {
 	return 2
 }
 
-// claimedByOther returns a conflict if another Manifest owns an object of the plan: the only Manifest with the object
-// in its inventory, or the older one of two. takes contains the objects that other Manifests release, with their
-// marks.
+// claimedByOther returns a conflict if another Manifest owns an object of the plan. If both Manifests have the object
+// in their inventories, the older Manifest owns it. takes contains the objects that other Manifests release.
 func claimedByOther(
 	m *v1beta2.Manifest, p plan, others []*v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool),
 	givesUp func(*v1beta2.Manifest, key) (bool, error),

@@ -252,8 +252,8 @@ func (l *remainingObjects) add(r v1beta2.Resource, why string) {
 	l.objects, l.texts = append(l.objects, r), append(l.texts, keyOf(r).String()+why)
 }
 
-// stillHidden handles an object whose kind is not served. It records the object as remaining if the API server may
-// still store it, and ignores it if the module's removal also deletes the kind.
+// stillHidden handles an object whose kind is not served. If the API server may still store the object, stillHidden
+// adds it to remaining. If the module's removal also deletes the kind, it does nothing.
 func (i *Installer) stillHidden(
 	ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, remaining *remainingObjects,
 ) error {

@@ -64,7 +64,7 @@ func (a *actor) releaseDefaultCR(ctx context.Context, o *metav1.PartialObjectMet
 		client.RawPatch(types.MergePatchType, takeover.ReleaseDefaultCR())))
 }
 
-// giveBack returns an object to lifecycle-manager. It returns a conflict after a concurrent change.
+// giveBack hands an object over to lifecycle-manager. It returns a conflict error after a concurrent change.
 func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string) error {
 	o, err := a.get(ctx, r)
 	if o == nil || err != nil {

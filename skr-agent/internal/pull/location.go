@@ -70,8 +70,8 @@ func (p *Puller) restoreLocation(state map[string][]byte) error {
 	return nil
 }
 
-// lend uses the credentials for the configured host also for the hosts of the current and the announced location.
-// Hosts with their own credentials are unchanged.
+// lend uses the credentials for the configured host also for the hosts of the current and the announced location. It
+// skips hosts with their own credentials.
 func (p *Puller) lend() {
 	hostOf := func(s store.Store) string {
 		host, _, _ := strings.Cut(s.String(), "/")

@@ -133,8 +133,8 @@ func (w Writer) release(ctx context.Context) bool {
 	return len(manifests.Items) > 0
 }
 
-// releaseObjects returns the catalog and the CRDs to lifecycle-manager. The fields of the Kyma get no owner, because
-// lifecycle-manager must not remove the user's spec.
+// releaseObjects hands the catalog and the CRDs over to lifecycle-manager. It assigns the fields of the Kyma to no
+// field manager, so that lifecycle-manager does not remove the user's spec.
 func (w Writer) releaseObjects(ctx context.Context) {
 	for _, kind := range []struct{ name, owner string }{{"ModuleTemplate", "catalog-sync"},
 		{"ModuleReleaseMeta", "catalog-sync"}, {"Kyma", ""}} {

@@ -48,7 +48,7 @@ type Options struct {
 // Subscription is a connection to the notification server that reconnects after failures.
 type Subscription struct {
 	options Options
-	pending chan struct{} // contains an element while a poll is pending
+	pending chan struct{} // a buffer of one element: full while a poll is pending
 	logged  logonce.Memo
 }
 
