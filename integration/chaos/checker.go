@@ -51,8 +51,7 @@ type Push struct {
 	// schedule without windows.
 	Downtime map[string]bool
 	Closed   bool
-	// Ahead is true if the bundle's sequence corresponds to a time in the future, because the clock of a publisher was
-	// ahead when it issued this bundle or an earlier one.
+	// Ahead is true if the bundle's sequence is in the future, because a publisher's clock was ahead.
 	Ahead bool
 	// Refused is the reason why runtimes must refuse the bundle. Nil if a publisher key in the root of trust signed
 	// it.
@@ -75,8 +74,7 @@ type Reported struct {
 	// nil if the report does not contain them.
 	Generation int64
 	Requests   []string
-	// Ahead is true if the runtime's clock is further ahead than a control plane accepts. The control plane refuses the
-	// report, so the sequence of a later report can be lower.
+	// Ahead is true if the runtime's clock is too far ahead. The control plane then refuses the report.
 	Ahead bool
 }
 

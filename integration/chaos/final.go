@@ -20,7 +20,7 @@ type End struct {
 	Published, Observed string
 	// RevokedKey is the key that signed the reported bundle, if the root of trust revokes this key.
 	RevokedKey string
-	// InRegistry is the digest of the runtime's bundle in the registry.
+	// InRegistry is the digest of the bundle in the registry.
 	InRegistry string
 	// Objects contains all objects of the modules, and Expected the objects that must exist. Both are nil for a
 	// simulated runtime.

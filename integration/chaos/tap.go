@@ -79,7 +79,7 @@ type tap struct {
 	roots  []trust.Root // all known roots of trust, oldest first
 	// signers contains the thumbprint of the key that signed each bundle, by digest.
 	signers map[string]string
-	// arrived is the time when the registry first accepted each version of the root of trust.
+	// arrived is the time when the registry accepted each version of the root of trust.
 	arrived map[int64]time.Duration
 }
 

@@ -147,7 +147,7 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 	if api.Address, api.Port, err = net.SplitHostPort(addresses[0]); err != nil {
 		return nil, nil, errors.Join(err, log.Close())
 	}
-	// By default, envtest would create a new CA at each start, and clients would not trust a resumed API server.
+	// By default, envtest creates a new CA at each start, so clients would not trust a resumed API server.
 	api.CertDir = filepath.Join(dir, "certificates")
 	etcd := &envtest.Etcd{
 		Path: found.Etcd, DataDir: filepath.Join(dir, "etcd"),

@@ -55,7 +55,7 @@ func (s *story) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The demo does not use version 1.9.0, but docs/tutorials/first-rollout.md and catch-a-slow-release.md do.
+	// docs/tutorials/first-rollout.md and catch-a-slow-release.md use version 1.9.0.
 	if err := s.fleet.Offer(ctx, sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Scaler("1.9.0"),
 		sample.Mailer("1.0.0")); err != nil {
 		return err

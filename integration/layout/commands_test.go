@@ -85,8 +85,8 @@ var runBy = map[string][]string{
 	"docs/tutorials/first-fleet.md":          {tutorials},
 	"docs/tutorials/first-module.md":         {tutorials},
 	"docs/tutorials/first-rollout.md":        {operators},
-	// The first block and the block with KIND=1 are complete tries. TestTryOfSampleModulePasses and
-	// TestTryOfSampleModulePassesWithPods run the same package.
+	// TestTryOfSampleModulePasses and TestTryOfSampleModulePassesWithPods run the same package as two of these
+	// blocks.
 	"docs/tutorials/try-a-module.md": {
 		taken, triedBroken, triedBroken, "TestTryOfARealModulePasses", taken, "TestModuleTeamRunsTryInItsOwnTest",
 	},

@@ -36,7 +36,7 @@ type Options struct {
 	Dir string
 	// Address is the HOST:PORT to listen on, with an IP as host. The default is a free loopback address.
 	Address string
-	// TLS serves HTTPS with a certificate of a CA that Start creates (CA).
+	// TLS serves HTTPS with a certificate of a new CA (see CA).
 	TLS bool
 	// Users maps user names to passwords. Nil allows anonymous access.
 	Users map[string]string

@@ -11,12 +11,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 )
 
-// importTimeSlice is the time that a poll waits for an import. A longer import continues next to later rounds, so it
-// does not delay restores, upgrades and reports. The agent polls again after its end.
+// importTimeSlice is how long a poll waits for an import. A longer import continues in the background. The agent polls
+// again when the import ends.
 const importTimeSlice = 2 * time.Second
 
-// importFiles imports the files in the import folder into the registry or OCI layout of the agent. The poll then reads
-// the imported bundle from there.
+// importFiles imports the files in the import folder into the agent's registry or OCI layout, from which the agent
+// polls bundles.
 func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
 	target := importer.Importer{
 		To: a.Puller.Location(), Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew,
@@ -45,7 +45,7 @@ func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
 	}
 }
 
-// background is a task that can take longer than a round. It must be used from one goroutine.
+// background runs a task that can take longer than a poll. It is not safe for concurrent use.
 type background[T any] struct {
 	// result receives the result of the running task. It is nil if no task is running.
 	result chan T
@@ -75,7 +75,7 @@ func (b *background[T]) next(slice time.Duration, wake func(), task func() T) (r
 	}
 }
 
-// importNews returns the outcomes to log. It omits failures that were logged before with the same error.
+// importNews returns the imports to log, without repeated errors.
 func (a *Agent) importNews(taken []importer.Taken) []importer.Taken {
 	failed := map[string]string{}
 	for _, t := range taken {

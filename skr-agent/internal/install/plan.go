@@ -176,9 +176,8 @@ func normalized(o *unstructured.Unstructured) (err error) {
 	return normalize.UnstructuredList([]*unstructured.Unstructured{o}) // Unstructured would empty the rules of roles
 }
 
-// leaveOut records an object whose kind the API server does not serve. It also adds the object to the set stay, whose
-// objects must not be pruned. It adds keys with and without a namespace, because it is unknown whether the kind is
-// namespaced.
+// leaveOut records an object whose kind the API server does not serve, so that the object is neither applied nor
+// pruned.
 func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owner, stay keys) {
 	k := guard.KeyOf(o)
 	p.unknown = append(p.unknown, fmt.Sprintf("%s%s (%s): %s", role, k, o.GetAPIVersion(), errUnknownKind))

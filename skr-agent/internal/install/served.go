@@ -143,9 +143,8 @@ func (i *Installer) hidden(ctx context.Context, r v1beta2.Resource) (string, err
 
 var crdKind = metav1.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// unlistable returns why the API server cannot list a kind whose watch does not start, for example because a conversion
-// webhook does not respond or because the kind supports only create requests. It returns nil if the watch has started
-// or the list succeeds. The watch itself retries without an error.
+// unlistable returns the reason why the API server cannot list a kind, or nil if the watch works. The watch itself
+// retries without an error.
 func (i *Installer) unlistable(ctx context.Context, a *actor, r v1beta2.Resource) error {
 	if !i.watches.unsynced(r) {
 		return nil
