@@ -55,7 +55,7 @@ func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 			return nil, fmt.Errorf("more than %d documents", limits.Documents)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("document %d: %s", i, strings.TrimPrefix(err.Error(), "yaml: "))
+			return nil, fmt.Errorf("document %d: %s%s", i, strings.TrimPrefix(err.Error(), "yaml: "), tabHint(data))
 		}
 		if len(document.Content) == 0 {
 			continue
@@ -69,6 +69,18 @@ func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 			documents = append(documents, document.Content[0])
 		}
 	}
+}
+
+// tabHint returns a fix for a syntax error if a line starts with a tab, which YAML does not accept as indentation.
+func tabHint(data []byte) string {
+	number := 0
+	for line := range bytes.Lines(data) {
+		number++
+		if line[0] == '\t' {
+			return fmt.Sprintf(": line %d starts with a tab: indent with spaces", number)
+		}
+	}
+	return ""
 }
 
 // YAML is like Documents, but returns only the error.

@@ -50,6 +50,7 @@ func TestAliasesCountWithTheirFullSize(t *testing.T) {
 		"a: &a !exec x\nb: *a":                  "tag !exec",
 		"a: &a {x: 1, x: 2}\nb: *a":             "key \"x\" appears twice",
 		"a: !!merge x":                          "tag !!merge",
+		"a:\n\tb: 1":                            "line 2 starts with a tab: indent with spaces",
 	} {
 		err := YAML([]byte(in), Limits{Nodes: 20, ExpandedBytes: 50})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -232,6 +232,12 @@ func TestExitCodes(t *testing.T) {
 		"A configuration file with a list is a usage error": {
 			"keys --config " + noDictionary, cli.ExitUsage, "--config " + noDictionary,
 		},
+		"registry check without --to is a usage error": {
+			"registry check --runtime berlin", cli.ExitUsage, "--to is required: ",
+		},
+		"registry check with one runtime is a usage error": {
+			"registry check --to r.example/x --runtime berlin", cli.ExitUsage, "--runtime must be set twice, got 1 runtime: ",
+		},
 		"A missing registry CA file is a usage error": {
 			"publish --from " + empty + " --to r.example/x --registry-ca /nowhere --keys " + dir, cli.ExitUsage,
 			"--registry-ca: open /nowhere",

@@ -110,6 +110,10 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	// The agent would report an invalid location only in its log.
+	if _, _, err := f.registry.Open("--location", f.location, store.Access{}); err != nil {
+		return err
+	}
 	out := cmd.OutOrStdout()
 	if f.dryRun {
 		for _, one := range all {

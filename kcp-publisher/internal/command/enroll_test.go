@@ -54,6 +54,18 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 			"11 runtimes selected, nothing is written"},
 		"many runtimes with --yes": {enroll(append(slices.Clone(many), "--output-dir", out, "--yes")...),
 			cli.ExitDone, "11 runtimes enrolled"},
+		"a location with an unknown scheme": {
+			[]string{"enroll", "rome", "--keys", dir, "--location", "https://registry.example/fleet"}, cli.ExitUsage,
+			`--location: location "https://registry.example/fleet": only oci:// is accepted as a scheme`,
+		},
+		"a folder as location": {
+			[]string{"enroll", "rome", "--keys", dir, "--location", "./fleet", "--dry-run"}, cli.ExitUsage,
+			`--location: location "./fleet" is a folder`,
+		},
+		"a location with the scheme of Helm and a password": {
+			[]string{"enroll", "rome", "--keys", dir, "--location", "oci://registry.example/fleet", "--registry-password"},
+			cli.ExitDone, `{"auths":{"registry.example":`,
+		},
 		"a path as runtime id": {enroll("a", "../b", "--output-dir", out), cli.ExitUsage, `runtime id "../b"`},
 		"all runtimes without a kubeconfig": {enroll("--all", "--output-dir", out, "--kubeconfig", "/nowhere"),
 			cli.ExitFailed, "kubeconfig"},

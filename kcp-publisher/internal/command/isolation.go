@@ -49,8 +49,12 @@ func newRegistryCheck() *cobra.Command {
 }
 
 func (f *registryCheckFlags) run(cmd *cobra.Command) error {
-	if f.to == "" || len(f.runtimes) != 2 {
-		return cli.Usage(errors.New("--to is required, and --runtime must be set twice"))
+	if f.to == "" {
+		return cli.Usage(errors.New("--to is required: the registry prefix of the bundles"))
+	}
+	if len(f.runtimes) != 2 {
+		return cli.Usage(fmt.Errorf("--runtime must be set twice, got %s: the check tries to read the data of one "+
+			"runtime with the credentials of the other", several(len(f.runtimes), "runtime")))
 	}
 	options := isolation.Options{Location: strings.Trim(f.to, "/"), Random: rand.Reader}
 	var err error

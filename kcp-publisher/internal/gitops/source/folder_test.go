@@ -116,6 +116,10 @@ func TestInvalidFilesAreReportedWithFileAndLine(t *testing.T) {
 			kyma + "---\napiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\n",
 			`bad.yaml:7: unknown kind "Manifest", must be Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy, PromotionPolicy or Secret`,
 		},
+		"Kustomization": {
+			"apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [kyma.yaml]\n",
+			"bad.yaml:1: is a kustomization, and kustomizations are not built: ",
+		},
 		"Unknown API": {
 			"\napiVersion: v1\nkind: ConfigMap\n",
 			`bad.yaml:2: unknown apiVersion "v1" of kind "ConfigMap", must be operator.kyma-project.io/v1beta2`,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"path"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -57,6 +58,13 @@ func placeOf(problem error, document *yaml.Node, shown string) string {
 	return fmt.Sprintf("%s:%d:%d", shown, at.Line, at.Column)
 }
 
+// isKustomization reports whether a document is a kustomization, which can have no apiVersion.
+func isKustomization(file, apiVersion string) bool {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	base := path.Base(file)
+	return group == "kustomize.config.k8s.io" || apiVersion == "" && strings.TrimSuffix(base, path.Ext(base)) == "kustomization"
+}
+
 func (o *Objects) add(document *yaml.Node, written Written, seen map[string]string) []error {
 	var tree any
 	if err := document.Decode(&tree); err != nil {
@@ -76,6 +84,10 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 	}
 	if err := json.Unmarshal(data, &kind); err != nil {
 		return []error{errors.New("not a Kubernetes object: apiVersion, kind and metadata are required")}
+	}
+	if isKustomization(written.File, kind.APIVersion) {
+		return []error{errors.New("is a kustomization, and kustomizations are not built: remove it from the folder, " +
+			"or use the output of kustomize build")}
 	}
 	isSecret := kind.APIVersion == "v1" && kind.Kind == "Secret"
 	isPolicy := kind.APIVersion == fleet.GroupVersion.String() &&

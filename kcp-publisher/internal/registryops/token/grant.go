@@ -170,11 +170,12 @@ func (p Policy) isModule(repository string) bool {
 	})
 }
 
-// SplitLocation splits a location HOST/PATH.
+// SplitLocation splits a location HOST/PATH, which can start with oci://.
 func SplitLocation(location string) (host, prefix string, err error) {
+	location = strings.TrimPrefix(location, "oci://")
 	host, prefix, ok := strings.Cut(strings.Trim(location, "/"), "/")
 	if !ok || host == "" || strings.Contains(location, "://") {
-		return "", "", errors.New("must be HOST[:PORT]/PATH without a scheme")
+		return "", "", errors.New("must be HOST[:PORT]/PATH")
 	}
 	return host, prefix, nil
 }
