@@ -187,7 +187,7 @@ func (d difference) draw(out io.Writer) {
 	for _, r := range d.Rollouts {
 		fmt.Fprintf(out, "  begin   Rollout %s by policy %s: %s\n", r.Name, r.Policy, wavesOf(r))
 	}
-	fmt.Fprintf(out, "\n%d of %d runtimes would change\n", d.Changed, d.Runtimes)
+	fmt.Fprintf(out, "\n%d of %d runtimes would change%s\n", d.Changed, d.Runtimes, d.later())
 	if len(d.Coming) > 0 {
 		fmt.Fprintf(out, "  %d would be added: %s\n", len(d.Coming), named(d.Coming))
 	}
@@ -201,12 +201,40 @@ func (d difference) draw(out io.Writer) {
 	t := newTable(out)
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "FROM", "TO", "RUNTIMES", "HELD"})
 	for _, c := range d.Changes {
+		to := cmp.Or(c.To, "-")
+		if waits(c) {
+			to = "unchanged"
+		}
 		t.AppendRow(table.Row{
-			c.Module, cmp.Or(c.Channel, "-"), cmp.Or(c.From, "-"), cmp.Or(c.To, "-"),
+			c.Module, cmp.Or(c.Channel, "-"), cmp.Or(c.From, "-"), to,
 			fmt.Sprintf("%d: %s", len(c.Runtimes), named(c.Runtimes)), c.Held,
 		})
 	}
 	t.Render()
+}
+
+// waits reports whether the runtimes of a change keep their version for now.
+func waits(c forecast.Change) bool { return c.Held != "" && c.To == c.From }
+
+// later returns the number of runtimes whose changes all wait, as the end of a sentence.
+func (d difference) later() string {
+	now, waiting := map[string]bool{}, map[string]bool{}
+	for _, c := range d.Changes {
+		for _, runtime := range c.Runtimes {
+			if waits(c) {
+				waiting[runtime] = true
+			} else {
+				now[runtime] = true
+			}
+		}
+	}
+	for runtime := range now {
+		delete(waiting, runtime)
+	}
+	if len(waiting) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d of them later", len(waiting))
 }
 
 func wavesOf(r forecast.Rollout) string {

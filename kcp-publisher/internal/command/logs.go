@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	age "k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
@@ -59,9 +61,15 @@ func (r signedReport) drawLogs(out io.Writer, now time.Time) {
 		drawOmitted(out, d)
 	}
 	if shown == 0 {
+		if !slices.ContainsFunc(r.Modules, isUnready) {
+			fmt.Fprintln(out, "all modules are ready: the report has excerpts only of modules that are not ready")
+			return
+		}
 		fmt.Fprintln(out, r.missing("excerpts of failing modules", bundle.DetailEvents, bundle.DetailLogs))
 	}
 }
+
+func isUnready(m bundle.ReportedModule) bool { return m.State != v1beta2.StateReady }
 
 func drawFailing(out io.Writer, o bundle.FailingObject) {
 	fmt.Fprintf(out, "  %s: %s\n", nameOf(o.DetailedObject), strings.TrimSuffix(o.State+": "+o.Message, ": "))

@@ -17,15 +17,25 @@ func TestLogsAndTreePrintTheDetailsOfAReport(t *testing.T) {
 	r := signedReport{Runtime: "berlin", Time: now.Add(-time.Minute), kyma: kyma,
 		Modules: []bundle.ReportedModule{{Name: "nats", State: v1beta2.StateReady}}}
 	var out bytes.Buffer
-	r.drawLogs(&out, now)
-	r.drawTree(&out, now)
-	for _, want := range []string{"60s ago",
-		"kubectl annotate kyma berlin -n kcp-system kyma-pull.dev/report-details=events,logs",
-		"kyma-pull.dev/report-details=objects"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("without details: output does not contain %q:\n%s", want, &out)
+	expect := func(when string, wants ...string) {
+		t.Helper()
+		out.Reset()
+		r.drawLogs(&out, now)
+		r.drawTree(&out, now)
+		for _, want := range wants {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: output does not contain %q:\n%s", when, want, &out)
+			}
 		}
 	}
+	expect("without details", "60s ago", "all modules are ready", "kyma-pull.dev/report-details=objects")
+	r.Modules[0].State = v1beta2.StateProcessing
+	expect("without details of an unready module",
+		"kubectl annotate kyma berlin -n kcp-system kyma-pull.dev/report-details=events,logs")
+	kyma.Annotations = map[string]string{v1beta2.AnnotationReportDetails: "events, logs,objects"}
+	expect("before the report has the requested details", "no excerpts of failing modules. They are requested: wait",
+		"no objects. They are requested: wait")
+	r.Modules[0].State = v1beta2.StateReady
 	deployment := bundle.DetailedObject{Group: "apps", Kind: "Deployment", Namespace: "kyma-system", Name: "keda",
 		State: "Processing", Message: "0/1"}
 	r.Modules = append(r.Modules, bundle.ReportedModule{Name: "keda", Version: "1.8.0", State: v1beta2.StateError,

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/forecast"
@@ -58,6 +59,7 @@ func (f *promoteFlags) direct(cmd *cobra.Command, module string) error {
 	if err != nil {
 		return err
 	}
+	effect.Warnings = append(effect.Warnings, interrupted(before.rollouts, promotion)...)
 	return f.apply(ctx, cmd, api, meta, next, promotion, effect)
 }
 
@@ -101,6 +103,26 @@ func (f *promoteFlags) apply(
 	return nil
 }
 
+// interrupted returns a message about each rollout of the module and channel that has not ended.
+func interrupted(rollouts []v1alpha1.Rollout, p promote.Promotion) (messages []string) {
+	for i := range rollouts {
+		r := &rollouts[i]
+		if r.Spec.Module != p.Module || r.Spec.Channel != p.Channel {
+			continue
+		}
+		switch r.Status.State {
+		case v1alpha1.RolloutProgressing, v1alpha1.RolloutPaused, v1alpha1.RolloutWaiting:
+			messages = append(messages, fmt.Sprintf("rollout %s to %s has not ended (%s): this promotion replaces it",
+				r.Name, r.Spec.To, r.Status.State))
+		case v1alpha1.RolloutRollingBack:
+			messages = append(messages, fmt.Sprintf("rollout %s is rolling back: runtimes get %s after that", r.Name,
+				p.To))
+		}
+	}
+	return messages
+}
+
+// releaseMeta returns the ModuleReleaseMeta of a module.
 func (c controlled) releaseMeta(module string) (v1beta2.ModuleReleaseMeta, error) {
 	var found []v1beta2.ModuleReleaseMeta
 	var known []string

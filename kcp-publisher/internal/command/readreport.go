@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -125,15 +126,19 @@ func moduleNames(modules []bundle.ReportedModule) []string {
 	return names
 }
 
-// missing explains how to request missing details.
+// missing returns a message about details that the report does not contain: the details are not requested, or the
+// runtime has not reported them yet.
 func (r signedReport) missing(what string, details ...bundle.Detail) string {
-	names := ""
-	for i, d := range details {
-		if i > 0 {
-			names += ","
-		}
-		names += string(d)
+	var names, requested []string
+	for name := range strings.SplitSeq(r.kyma.Annotations[v1beta2.AnnotationReportDetails], ",") {
+		requested = append(requested, strings.TrimSpace(name))
+	}
+	for _, d := range details {
+		names = append(names, string(d))
+	}
+	if !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(requested, name) }) {
+		return fmt.Sprintf("the report has no %s. They are requested: wait a minute for the next report", what)
 	}
 	return fmt.Sprintf("the report has no %s. To request them: kubectl annotate kyma %s -n %s %s=%s",
-		what, r.kyma.Name, r.kyma.Namespace, v1beta2.AnnotationReportDetails, names)
+		what, r.kyma.Name, r.kyma.Namespace, v1beta2.AnnotationReportDetails, strings.Join(names, ","))
 }

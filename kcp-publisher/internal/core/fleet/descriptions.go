@@ -4,6 +4,9 @@ package fleet
 // its cause.
 func Descriptions() []Description { return append([]Description(nil), descriptions...) }
 
+// seeLogs is the advice for a module that fails or takes too long.
+const seeLogs = "kcp-publisher logs RUNTIME --location REGISTRY/PATH"
+
 var descriptions = []Description{
 	{Suspension, Suspended,
 		"the Kyma has the label operator.kyma-project.io/skip-reconciliation: publishing is suspended and its status " +
@@ -253,11 +256,12 @@ var descriptions = []Description{
 	{ModuleApplyFailed, Failing, "the runtime's API server refuses an object of the module",
 		"fix the cause in the message: the module, or the policy that refuses it"},
 	{ModuleNotReadyInTime, Failing, "the module was applied but did not become ready in time",
-		"check the object in the message in the runtime; the agent keeps checking it"},
+		"see why its Pods fail: " + seeLogs},
 	{CheckFailed, Failing, "the module is ready but fails a check of the rollout that delivered its version",
 		"see the values: kcp-publisher rollout show ROLLOUT; then undo it: kcp-publisher rollout undo ROLLOUT"},
 	{ModuleBroken, Failing, "the module could not be installed, or reports an error",
-		"see its Manifest in the runtime: kubectl describe manifest -n kyma-system"},
+		"see its Manifest in the runtime: kubectl describe manifest -n kyma-system; without access to the runtime: " +
+			seeLogs},
 	{ModuleRemovalBlocked, Failing, "the removal of the module is blocked in the runtime",
 		"delete the module's custom resources in the runtime"},
 	{ModuleWarning, Failing, "the module reports a warning that needs action",
@@ -265,7 +269,8 @@ var descriptions = []Description{
 	{BundleNotTaken, Failing, "the runtime is reporting but has not applied the latest bundle for over 30m",
 		"see its agent's log in the runtime: kubectl logs -n kyma-system deploy/skr-agent"},
 	{ModuleStuck, Failing, "the module has been progressing for over 1h",
-		"see its Manifest in the runtime: kubectl describe manifest -n kyma-system"},
+		"see its Manifest in the runtime: kubectl describe manifest -n kyma-system; without access to the runtime: " +
+			seeLogs},
 
 	{Unexplained, Failing, "the Kyma is in state Error or Warning for another reason",
 		"see its conditions: kubectl describe kyma KYMA -n NAMESPACE"},
@@ -282,7 +287,7 @@ var descriptions = []Description{
 	{BundlePending, Behind, "the latest bundle was just published, and the runtime has not reported it yet",
 		"wait a minute"},
 	{ModuleProcessing, Behind, "the module is being installed, upgraded or removed",
-		"wait; the message has the details"},
+		"wait; if it takes too long: " + seeLogs},
 
 	{NotReady, Behind, "the Kyma is not Ready for another reason",
 		"see its conditions: kubectl describe kyma KYMA -n NAMESPACE"},

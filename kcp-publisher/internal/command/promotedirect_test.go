@@ -1,0 +1,43 @@
+package command
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/forecast"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/promote"
+)
+
+func TestPromotionNamesTheRolloutThatItInterrupts(t *testing.T) {
+	of := func(name, module, channel string, state v1alpha1.RolloutState) v1alpha1.Rollout {
+		r := v1alpha1.Rollout{Spec: v1alpha1.RolloutSpec{Module: module, Channel: channel, To: "1.1.0"}}
+		r.Name, r.Status.State = name, state
+		return r
+	}
+	messages := interrupted([]v1alpha1.Rollout{
+		of("running", "keda", "regular", v1alpha1.RolloutWaiting), of("undone", "keda", "regular", v1alpha1.RolloutRollingBack),
+		of("ended", "keda", "regular", v1alpha1.RolloutSucceeded), of("other-channel", "keda", "fast", v1alpha1.RolloutWaiting),
+		of("other-module", "nats", "regular", v1alpha1.RolloutWaiting),
+	}, promote.Promotion{Module: "keda", Channel: "regular", To: "1.2.0"})
+	if want := []string{"rollout running to 1.1.0 has not ended (Waiting): this promotion replaces it",
+		"rollout undone is rolling back: runtimes get 1.2.0 after that"}; !slices.Equal(messages, want) {
+		t.Errorf("got %q, want %q", messages, want)
+	}
+}
+
+func TestForecastCountsRuntimesThatChangeLater(t *testing.T) {
+	d := difference{Forecast: forecast.Forecast{Runtimes: 3, Changed: 2, Changes: []forecast.Change{
+		{Module: "keda", Channel: "regular", From: "1.0.0", To: "1.0.0", Held: "wave all", Runtimes: []string{"berlin", "rome"}},
+		{Module: "nats", Channel: "regular", From: "1.0.0", To: "1.1.0", Runtimes: []string{"rome"}},
+	}}}
+	var out bytes.Buffer
+	d.draw(&out)
+	for _, want := range []string{"2 of 3 runtimes would change, 1 of them later\n", "1.0.0  unchanged  2: berlin, rome"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("output does not contain %q:\n%s", want, &out)
+		}
+	}
+}
