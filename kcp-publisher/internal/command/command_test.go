@@ -236,7 +236,8 @@ func TestExitCodes(t *testing.T) {
 			"registry check --runtime berlin", cli.ExitUsage, "--to is required: ",
 		},
 		"registry check with one runtime is a usage error": {
-			"registry check --to r.example/x --runtime berlin", cli.ExitUsage, "--runtime must be set twice, got 1 runtime: ",
+			"registry check --to r.example/x --runtime berlin", cli.ExitUsage,
+			"--runtime must be set twice, got 1 runtime: ",
 		},
 		"A missing registry CA file is a usage error": {
 			"publish --from " + empty + " --to r.example/x --registry-ca /nowhere --keys " + dir, cli.ExitUsage,

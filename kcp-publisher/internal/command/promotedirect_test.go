@@ -18,8 +18,10 @@ func TestPromotionNamesTheRolloutThatItInterrupts(t *testing.T) {
 		return r
 	}
 	messages := interrupted([]v1alpha1.Rollout{
-		of("running", "keda", "regular", v1alpha1.RolloutWaiting), of("undone", "keda", "regular", v1alpha1.RolloutRollingBack),
-		of("ended", "keda", "regular", v1alpha1.RolloutSucceeded), of("other-channel", "keda", "fast", v1alpha1.RolloutWaiting),
+		of("running", "keda", "regular", v1alpha1.RolloutWaiting),
+		of("undone", "keda", "regular", v1alpha1.RolloutRollingBack),
+		of("ended", "keda", "regular", v1alpha1.RolloutSucceeded),
+		of("other-channel", "keda", "fast", v1alpha1.RolloutWaiting),
 		of("other-module", "nats", "regular", v1alpha1.RolloutWaiting),
 	}, promote.Promotion{Module: "keda", Channel: "regular", To: "1.2.0"})
 	if want := []string{"rollout running to 1.1.0 has not ended (Waiting): this promotion replaces it",
@@ -30,7 +32,8 @@ func TestPromotionNamesTheRolloutThatItInterrupts(t *testing.T) {
 
 func TestForecastCountsRuntimesThatChangeLater(t *testing.T) {
 	d := difference{Forecast: forecast.Forecast{Runtimes: 3, Changed: 2, Changes: []forecast.Change{
-		{Module: "keda", Channel: "regular", From: "1.0.0", To: "1.0.0", Held: "wave all", Runtimes: []string{"berlin", "rome"}},
+		{Module: "keda", Channel: "regular", From: "1.0.0", To: "1.0.0", Held: "wave all",
+			Runtimes: []string{"berlin", "rome"}},
 		{Module: "nats", Channel: "regular", From: "1.0.0", To: "1.1.0", Runtimes: []string{"rome"}},
 	}}}
 	var out bytes.Buffer

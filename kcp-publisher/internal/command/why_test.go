@@ -147,7 +147,8 @@ func TestWhyPrintsReadableText(t *testing.T) {
 	}
 	want := `runtime r-1 is Error
   because    module mail is Error: no such image
-  do this    see its Manifest in the runtime: kubectl describe manifest -n kyma-system; without access to the runtime: kcp-publisher logs r-1 --location REGISTRY/PATH
+  do this    see its Manifest in the runtime: kubectl describe manifest -n kyma-system; ` +
+		`without access to the runtime: kcp-publisher logs r-1 --location REGISTRY/PATH
   report     1m0s ago
 
 MODULE  CHANNEL  VERSION  STATE  MESSAGE

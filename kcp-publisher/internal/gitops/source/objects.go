@@ -62,7 +62,8 @@ func placeOf(problem error, document *yaml.Node, shown string) string {
 func isKustomization(file, apiVersion string) bool {
 	group, _, _ := strings.Cut(apiVersion, "/")
 	base := path.Base(file)
-	return group == "kustomize.config.k8s.io" || apiVersion == "" && strings.TrimSuffix(base, path.Ext(base)) == "kustomization"
+	return group == "kustomize.config.k8s.io" ||
+		apiVersion == "" && strings.TrimSuffix(base, path.Ext(base)) == "kustomization"
 }
 
 func (o *Objects) add(document *yaml.Node, written Written, seen map[string]string) []error {
