@@ -19,7 +19,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glo
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help prepare kind-nodes demo recording chaos soak try-module release manifests release-push test-release test test-long histories test-kind test-ui picture docs lint-docs vulncheck test-race test-oracle test-cosign test-kubernetes test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help prepare kind-nodes demo recording chaos soak try-module release manifests release-push test-release test test-long histories test-kind test-first-clusters test-ui picture docs lint-docs vulncheck test-race test-oracle test-cosign test-kubernetes test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,11 @@ test-kind: build ## run the scenarios on kind clusters; RUN=TestX selects, KEEP=
 	@trap : INT TERM; started=$$(hack/offline/kind-node/dockerd start) || exit; \
 	  go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v $(if $(RUN),-run '$(RUN)') ./integration/kindscenario -args -kind $(if $(KEEP),-keep) $(if $(RELEASE),-release '$(abspath $(RELEASE))'); \
 	  code=$$?; $(if $(KEEP),,[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
+
+test-first-clusters: ## run the commands of docs/tutorials/first-clusters.md on kind clusters, with the release in RELEASE=dist
+	@trap : INT TERM; started=$$(hack/offline/kind-node/dockerd start) || exit; \
+	  KYMA_PULL_RELEASE='$(abspath $(or $(RELEASE),dist))' go test -count=1 -timeout $(KIND_TIMEOUT) -v -run TestFirstClustersTutorialWorks ./integration/kind; \
+	  code=$$?; [ -z "$$started" ] || hack/offline/kind-node/dockerd stop; exit $$code
 
 # The random histories are skipped: they have no concurrency, and would take ten times as long.
 RACE_PACKAGES := ./kcp-publisher/internal/controller ./kcp-publisher/internal/publish ./skr-agent/internal/pull ./skr-agent/internal/agent/subscription
