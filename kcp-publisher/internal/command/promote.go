@@ -161,24 +161,11 @@ func commitPromotion(
 	if err != nil {
 		return promoted{}, err
 	}
-	where := fmt.Sprintf("commit %s of %s", commit.Hash, repository.URL)
-	meta, err := releaseMeta(objects, want.module)
+	files, promotion, err := editPromotion(repository, commit, objects, want)
 	if err != nil {
-		return promoted{}, fmt.Errorf("%s: %w", where, err)
+		return promoted{}, err
 	}
-	data, err := fs.ReadFile(commit.Files, meta.File)
-	if err != nil {
-		return promoted{}, fmt.Errorf("%s: %w", where, err)
-	}
-	edited, promotion, err := promote.Edit(data, meta.Line, want.module, want.from, want.to, want.create)
-	if err == nil && want.check != nil {
-		err = want.check(promotion)
-	}
-	if err != nil {
-		return promoted{},
-			fmt.Errorf("%s: %s: %w", where, strings.TrimSuffix(meta.Place, fmt.Sprintf(":%d", meta.Line)), err)
-	}
-	change.Files = map[string][]byte{meta.File: edited}
+	change.Files = files
 	change.Message = promotion.Message(change.Name + " <" + change.Email + ">")
 	row := promoted{Promotion: promotion, Branch: cmp.Or(want.branch, commit.Branch)}
 	if row.Branch == "" {
@@ -192,6 +179,31 @@ func commitPromotion(
 	return row, err
 }
 
+// editPromotion returns the changed file of a promotion of a commit.
+func editPromotion(
+	repository *git.Repository, commit *git.Commit, objects source.Objects, want promotionRequest,
+) (map[string][]byte, promote.Promotion, error) {
+	where := fmt.Sprintf("commit %s of %s", commit.Hash, repository.URL)
+	meta, err := releaseMeta(objects, want.module)
+	if err != nil {
+		return nil, promote.Promotion{}, fmt.Errorf("%s: %w", where, err)
+	}
+	data, err := fs.ReadFile(commit.Files, meta.File)
+	if err != nil {
+		return nil, promote.Promotion{}, fmt.Errorf("%s: %w", where, err)
+	}
+	edited, promotion, err := promote.Edit(data, meta.Line, want.module, want.from, want.to, want.create)
+	if err == nil && want.check != nil {
+		err = want.check(promotion)
+	}
+	if err != nil {
+		return nil, promotion,
+			fmt.Errorf("%s: %s: %w", where, strings.TrimSuffix(meta.Place, fmt.Sprintf(":%d", meta.Line)), err)
+	}
+	return map[string][]byte{meta.File: edited}, promotion, nil
+}
+
+// releaseMeta returns the ModuleReleaseMeta of a module.
 func releaseMeta(objects source.Objects, module string) (source.Written, error) {
 	names := map[string]bool{}
 	for i := range objects.Metas {

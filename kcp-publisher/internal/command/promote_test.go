@@ -27,6 +27,7 @@ func channels(t *testing.T) (*repository, string) {
 	t.Helper()
 	r := newRepository(t)
 	write(t, filepath.Join(r.dir, "fleet", "keda.yaml"), releasesYAML)
+	write(t, filepath.Join(r.dir, "fleet", "readme.txt"), "text\n")
 	hash := r.commit()
 	config, err := r.git.Config()
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
@@ -156,28 +155,70 @@ func (f *trainPromoteFlags) commit(
 	}
 	row, err := commitPromotion(ctx, repository, change, want)
 	if errors.Is(err, git.ErrExists) {
-		return row, proposed(ctx, repository.At(row.Branch, ""), p)
+		return row, proposed(ctx, repository, row, want)
 	}
 	return row, err
 }
 
-// errProposed means that an earlier run already pushed the promotion to a branch.
+// errProposed means that an earlier run already pushed the promotion to the branch.
 var errProposed = errors.New("the branch contains the promotion")
 
-// proposed returns errProposed if the branch contains the promotion, and otherwise an error that explains the conflict.
-// It checks the content, because any user could create a branch with this name.
-func proposed(ctx context.Context, branch *git.Repository, p train.Promotion) error {
+// proposed returns errProposed if an existing branch contains exactly a promotion on top of the commits of the followed
+// branch. Otherwise, it returns an error that explains the conflict. It checks the content of the branch, because any
+// user with push permission could block the promotion with a branch of this name, or add changes to it that a reviewer
+// of a promotion does not expect. With --git-signers, the commit of the branch must be signed.
+func proposed(ctx context.Context, repository *git.Repository, row promoted, want promotionRequest) error {
 	const way = "merge or delete the branch, or choose another --branch-prefix"
-	commit, objects, err := source.Commit(ctx, branch)
+	branch := repository.At(row.Branch, "")
+	commit, err := branch.Commit(ctx)
 	if err != nil {
 		return fmt.Errorf("%s already exists, but cannot be read: %w: %s", branch.Revision(), err, way)
 	}
-	for i := range objects.Metas {
-		if spec := &objects.Metas[i].Spec; spec.ModuleName == p.Module &&
-			slices.Contains(spec.Channels, v1beta2.ChannelVersion{Channel: p.To, Version: p.Version}) {
-			return fmt.Errorf("%s at commit %s: %w", branch.Revision(), commit.Hash, errProposed)
-		}
+	if err := promotes(ctx, repository, branch, commit, row.To, want); err != nil {
+		return fmt.Errorf("%s already exists, but its commit %s is not only the promotion of module %s to %s in "+
+			"channel %s: %w: %s", branch.Revision(), commit.Hash, row.Module, row.To, row.Channel, err, way)
 	}
-	return fmt.Errorf("%s already exists, but its commit %s does not promote module %s to %s in channel %s: %s",
-		branch.Revision(), commit.Hash, p.Module, p.Version, p.To, way)
+	return fmt.Errorf("%s at commit %s: %w", branch.Revision(), commit.Hash, errProposed)
+}
+
+// promotes returns an error if a branch has other commits than one promotion to a version, or other changes.
+func promotes(
+	ctx context.Context, repository, branch *git.Repository, commit *git.Commit, version string, want promotionRequest,
+) error {
+	parent, err := branch.Parent(ctx, commit)
+	if err != nil {
+		return err
+	}
+	followed, err := repository.Commit(ctx)
+	if err != nil {
+		return err
+	}
+	if known, err := repository.Descends(ctx, followed, parent.Hash); err != nil {
+		return err
+	} else if !known {
+		return fmt.Errorf("%s does not contain commit %s of the branch", repository.Revision(), parent.Hash)
+	}
+	objects, err := source.Files(parent.Files, repository.Path)
+	if err != nil {
+		return fmt.Errorf("commit %s: %w", parent.Hash, err)
+	}
+	want.check = func(found promote.Promotion) error {
+		if found.To != version {
+			return fmt.Errorf("the promotion of its parent is to version %s", found.To)
+		}
+		return nil
+	}
+	files, _, err := editPromotion(repository, parent, objects, want)
+	if errors.Is(err, promote.ErrNothing) {
+		return fmt.Errorf("its parent %s already has the promotion", parent.Hash) // without ErrNothing, a success
+	}
+	if err != nil {
+		return err
+	}
+	if only, err := repository.IsChange(commit, parent, git.Change{Files: files}); err != nil {
+		return err
+	} else if !only {
+		return fmt.Errorf("the commit has other changes, see `git show %s`", commit.Hash)
+	}
+	return nil
 }

@@ -57,7 +57,7 @@ func (r *Repository) Commit(ctx context.Context) (*Commit, error) {
 	defer r.finished()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
-	head, branch, objects, err := r.fetch(ctx)
+	head, branch, objects, err := r.fetch(ctx, 1)
 	if err != nil {
 		return nil, r.fetchError("fetch", err)
 	}
@@ -118,9 +118,10 @@ func (r *Repository) branch(refs *packp.AdvRefs) string {
 	return ""
 }
 
-// fetch fetches no history if the server supports shallow fetches.
+// fetch returns the objects of the newest commits. It fetches only the given number of commits if the server supports
+// shallow fetches.
 func (r *Repository) fetch(
-	ctx context.Context,
+	ctx context.Context, commits int,
 ) (head plumbing.Hash, branch string, objects storer.EncodedObjectStorer, err error) {
 	head, session, refs, err := r.advertised(ctx)
 	if err != nil {
@@ -136,7 +137,7 @@ func (r *Repository) fetch(
 	request.Wants = []plumbing.Hash{head}
 	request.Capabilities.Delete(capability.ThinPack) // a thin pack refers to objects that are not stored locally
 	if refs.Capabilities.Supports(capability.Shallow) {
-		request.Depth = packp.DepthCommits(1)
+		request.Depth = packp.DepthCommits(commits)
 		if err := request.Capabilities.Set(capability.Shallow); err != nil {
 			return head, "", nil, err
 		}
