@@ -307,7 +307,8 @@ func TestTrainPromotesByCommits(t *testing.T) {
 	}
 	repo.git("push", "--quiet", "origin", "HEAD:refs/heads/stranger/scaler-fast-1.8.0")
 	output := sh.run(command + " --branch-prefix stranger/ || echo exit code $?")
-	if !strings.Contains(output, "is not only the promotion of module scaler to 1.8.0") || !strings.Contains(output, "exit code 1") {
+	if !strings.Contains(output, "is not only the promotion of module scaler to 1.8.0") ||
+		!strings.Contains(output, "exit code 1") {
 		t.Errorf("for a branch of someone else, the command printed\n%s", output)
 	}
 	hold := lines(scripts[1])

@@ -228,7 +228,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	}
 	followed := autonomy.Follow(a.Puller.Current(), asking, installed)
 	a.unmanaged = maintenance.Unmanaged(followed.Bundle, a.unmanaged, kyma, installed)
-	gate := a.gate(kyma)
+	gate := a.gate(ctx, kyma)
 	a.logDecided(log, followed)
 	var written objects.Outcome
 	var watchErr, stageErr error

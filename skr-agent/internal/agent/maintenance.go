@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -9,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 )
 
-// gate returns the gate that delays upgrades until the maintenance window.
-func (a *Agent) gate(kyma *v1beta2.Kyma) maintenance.Gate {
-	return maintenance.New(a.Puller.Current(), a.Puller.Expired(), kyma, a.unmanaged, a.Puller.Clock())
+// gate returns the gate of this round for upgrades and installations.
+func (a *Agent) gate(ctx context.Context, kyma *v1beta2.Kyma) maintenance.Gate {
+	return maintenance.New(a.Puller.Current(), a.Puller.Frozen(ctx), kyma, a.unmanaged, a.Puller.Clock())
 }
 
 // logWaiting logs each waiting upgrade once. It returns the time until the next maintenance window, or 0 if no

@@ -132,7 +132,7 @@ func TestReportsAreAcceptedAfterRegistryLostTheLastOne(t *testing.T) {
 				puller := pull.New(pull.Options{
 					Place: place, Client: api, Namespace: "kyma-system",
 					Store: contentstore.New(api, api, "kyma-system"),
-					Trust: bundle.Trust{Root: root, Runtime: trusttest.Runtime}, Now: clock,
+					Trust: bundle.Trust{Root: root, Runtime: trusttest.Runtime}, Now: clock, Key: key,
 				})
 				require.NoError(t, puller.Restore(t.Context()))
 				return New(

@@ -34,7 +34,7 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	default:
 		well = a.Now().Sub(a.well)
 	}
-	outcome, err := a.Deployment.Round(ctx, a.wantedImage(), well)
+	outcome, err := a.Deployment.Round(ctx, a.wantedImage(ctx), well)
 	if err != nil {
 		log.Error(err, "failed to reconcile the agent's Deployment, retrying with the next poll")
 		return
@@ -54,11 +54,11 @@ type trial struct {
 	registryFailure atomic.Bool // the registry returned no acceptable bundle, or did not accept a report
 }
 
-// wantedImage returns the agent's image in the last accepted bundle. It is empty if the bundle expired, or if the
-// root of trust has release keys.
-func (a *Agent) wantedImage() upgrade.Wanted {
+// wantedImage returns the agent's image in the last accepted bundle. It returns an empty Wanted if the bundle must not
+// change the image, because it is frozen or the root of trust has release keys.
+func (a *Agent) wantedImage(ctx context.Context) upgrade.Wanted {
 	b := a.Puller.Current()
-	if b == nil || a.Puller.Expired() || a.Puller.Root().HasReleaseKeys() {
+	if b == nil || a.Puller.Frozen(ctx) != "" || a.Puller.Root().HasReleaseKeys() {
 		return upgrade.Wanted{}
 	}
 	return upgrade.Wanted{

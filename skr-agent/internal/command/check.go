@@ -151,7 +151,7 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	if err != nil {
 		return []preflight.Finding{preflight.Fail("enrollment", err.Error(), adviceFor(err, enrollAdvice))}
 	}
-	thumbprint, ownKey := checkOwnKey(ctx, reader)
+	key, ownKey := checkOwnKey(ctx, reader)
 	findings := []preflight.Finding{ownKey}
 	uid, err := clusterUID(ctx, reader)
 	if err != nil {
@@ -165,7 +165,7 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	if err != nil {
 		return append(findings, preflight.Registry("registry", known.location, "", err))
 	}
-	s := seen{known, thumbprint, uid}
+	s := seen{known, key, thumbprintOf(key), uid}
 	puller := f.puller(reader, installed, registries, s)
 	restored := puller.Restore(ctx)
 	place := puller.Location() // the fleet's registry can have moved since the enrollment
@@ -184,45 +184,43 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	return findings
 }
 
-// checkOwnKey checks the agent's key and returns its thumbprint, or "" if the key is unreadable. Before the agent's
-// first start, it returns the thumbprint of a temporary key.
-func checkOwnKey(ctx context.Context, reader client.Reader) (string, preflight.Finding) {
+// checkOwnKey checks and returns the agent's key, nil if the key is unreadable. The agent creates the key at its first
+// start. Before that, checkOwnKey returns a temporary key, which no bundle contains.
+func checkOwnKey(ctx context.Context, reader client.Reader) (trust.Signer, preflight.Finding) {
 	const check = "key of the agent"
-	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
-	var secret corev1.Secret
-	err := reader.Get(ctx, name, &secret)
-	switch {
-	case apierrors.IsNotFound(err):
-		thumbprint, err := thumbprintOf(trust.GenerateKey())
-		if err != nil {
-			return "", preflight.Fail(check, err.Error(), "")
-		}
-		return thumbprint, preflight.Pass(check, "not found; the agent creates it at its first start")
-	case err != nil:
-		return "", preflight.Fail(check, fmt.Sprintf("Secret %s: %v", name, err), readAdvice)
+	key, err := readOwnKey(ctx, reader)
+	if errors.Is(err, errInvalidKey) {
+		return nil, preflight.Fail(check, err.Error(), "delete the Secret, and enroll the runtime again")
 	}
-	thumbprint, err := thumbprintOf(secret.Data[fieldKey], nil)
 	if err != nil {
-		return "",
-			preflight.Fail(check, fmt.Sprintf("Secret %s: %s: %v", name, fieldKey, err),
-				"delete the Secret, and enroll the runtime again")
+		return nil, preflight.Fail(check, err.Error(), readAdvice)
 	}
-	return thumbprint, preflight.Pass(check, trust.ShortThumbprint(thumbprint)+" can be read")
+	message := "not found; the agent creates it at its first start"
+	if key == nil {
+		var data []byte
+		if data, err = trust.GenerateKey(); err == nil {
+			key, err = trust.LoadSigner(data)
+		}
+	} else {
+		message = trust.ShortThumbprint(thumbprintOf(key)) + " can be read"
+	}
+	if err != nil {
+		return nil, preflight.Fail(check, err.Error(), "")
+	}
+	return key, preflight.Pass(check, message)
 }
 
-func thumbprintOf(key []byte, err error) (string, error) {
-	if err != nil {
-		return "", err
+// thumbprintOf returns the thumbprint of a key, "" if key is nil or has no public key.
+func thumbprintOf(key trust.Signer) string {
+	if key == nil {
+		return ""
 	}
-	signer, err := trust.LoadSigner(key)
+	public, err := key.PublicKey()
 	if err != nil {
-		return "", err
+		return ""
 	}
-	public, err := signer.PublicKey()
-	if err != nil {
-		return "", err
-	}
-	return trust.Thumbprint(public)
+	thumbprint, _ := trust.Thumbprint(public)
+	return thumbprint
 }
 
 // checkReporting checks write access to the repository of the agent's reports.

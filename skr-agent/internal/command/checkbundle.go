@@ -28,9 +28,11 @@ const (
 	checkOfEnrollment = "enrollment"
 )
 
-// seen is the state with which the agent would verify a bundle. An unreadable thumbprint or UID is "".
+// seen is the state with which the agent would verify a bundle. The agent's key is nil, and its thumbprint and the
+// cluster's UID are "", if unreadable.
 type seen struct {
 	known           bootstrap
+	key             trust.Signer
 	thumbprint, uid string
 }
 
@@ -40,7 +42,7 @@ func (f *checkFlags) puller(
 ) *pull.Puller {
 	return pull.New(pull.Options{
 		Mirrors: f.mirrors, Place: installed, Registries: registries, Client: reader,
-		Namespace: v1beta2.RuntimeNamespace, Preview: true, Now: time.Now,
+		Namespace: v1beta2.RuntimeNamespace, Preview: true, Now: time.Now, Key: s.key,
 		Store: contentstore.New(reader, reader, v1beta2.RuntimeNamespace),
 		Trust: bundle.Trust{
 			Root:          s.known.root,

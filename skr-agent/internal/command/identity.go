@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -144,7 +145,28 @@ func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
 	return signer, nil
 }
 
-// ownIdentity returns the age identity that decrypts the runtime's Secrets. The first call creates the identity.
+// errInvalidKey reports that the Secret with the agent's key exists but does not contain a key.
+var errInvalidKey = errors.New("not a private key")
+
+// readOwnKey reads the runtime's key. It returns nil if the agent has not created it yet.
+func readOwnKey(ctx context.Context, reader client.Reader) (trust.Signer, error) {
+	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
+	var secret corev1.Secret
+	err := reader.Get(ctx, name, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // a missing key is not an error
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	signer, err := trust.LoadSigner(secret.Data[fieldKey])
+	if err != nil {
+		return nil, fmt.Errorf("Secret %s: %s: %w: %w", name, fieldKey, errInvalidKey, err)
+	}
+	return signer, nil
+}
+
+// ownIdentity returns the identity that decrypts the runtime's Secrets. The first start creates it.
 func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identity, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: ageSecret}
 	text, err := kept(ctx, uncached, name, fieldIdentity, func() ([]byte, error) {

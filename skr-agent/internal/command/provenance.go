@@ -144,9 +144,13 @@ func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*b
 	if err != nil {
 		return nil, err
 	}
+	key, err := readOwnKey(ctx, api)
+	if err != nil {
+		return nil, err
+	}
 	puller := pull.New(pull.Options{
-		Client: api, Namespace: v1beta2.RuntimeNamespace, Store: contentstore.New(api, api, v1beta2.RuntimeNamespace),
-		Now:   time.Now,
+		Key: key, Client: api, Namespace: v1beta2.RuntimeNamespace, Now: time.Now,
+		Store: contentstore.New(api, api, v1beta2.RuntimeNamespace),
 		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime},
 	})
 	if err := puller.Restore(ctx); err != nil {

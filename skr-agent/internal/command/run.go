@@ -337,7 +337,7 @@ func (f *runFlags) agent(
 	}
 	puller := pull.New(pull.Options{
 		Mirrors: flags.mirrors, Place: place, Registries: registries, Client: uncached,
-		Namespace: v1beta2.RuntimeNamespace, Store: held, Now: time.Now,
+		Namespace: v1beta2.RuntimeNamespace, Store: held, Now: time.Now, Key: signer,
 		Trust: bundle.Trust{
 			Root:          known.root,
 			Runtime:       known.runtime,

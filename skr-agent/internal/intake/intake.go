@@ -96,6 +96,19 @@ func Open(
 	return Opened{opened, reading.documents}, nil
 }
 
+// CheckReleases verifies the release of all installed and offered modules of an accepted bundle with another root of
+// trust. proof reads a proof of release. refused is the reason of the refusal, and err is an error of proof.
+func CheckReleases(
+	ctx context.Context, proof func(context.Context, bundle.Content) ([]byte, error), root trust.Root,
+	state bundle.DesiredState, now time.Time,
+) (refused, err error) {
+	reading := reader{documents: map[digest.Digest][]byte{}}
+	if err := reading.proofs(ctx, Source{Proof: proof}, root, state); err != nil {
+		return nil, err
+	}
+	return bundle.CheckReleases(root, state, reading.documents, render.DefaultCR, now), nil
+}
+
 // clock returns the current time, or the time of the newest verified signature if that is later.
 func clock(now time.Time, last bundle.Accepted) time.Time {
 	if last.NewestTime.After(now) {

@@ -199,7 +199,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 		return nil
 	}
 	manifest = manifest.DeepCopy()
-	if apierrors.IsNotFound(err) && gate.HoldsUnmanaged(want) {
+	if apierrors.IsNotFound(err) && gate.HoldsNew(want) {
 		return nil
 	}
 	if apierrors.IsNotFound(err) {

@@ -352,7 +352,7 @@ func TestUpgradeWaitsForContentAndMaintenanceWindow(t *testing.T) {
 	newer := bundleOf(module("keda", "2.0.0"), module("nats", "2.0.0"), module("istio", "2.0.0"))
 	newer.State.Manifests[1].RequiresDowntime = true
 	newer.State.Maintenance = &window.Schedule{}
-	gate := maintenance.New(newer, false, nil, nil, time.Now())
+	gate := maintenance.New(newer, "", nil, nil, time.Now())
 	require.NoError(t,
 		w.Sync(t.Context(), newer, map[string]error{"keda": errors.New("content is missing")}, gate, time.Now()).Err())
 	for name, want := range map[string]string{"keda": "1.0.0", "nats": "1.0.0", "istio": "2.0.0"} {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,7 +65,7 @@ func newMoving(t *testing.T) moving {
 	registries, err := store.NewRegistries(store.Access{})
 	require.NoError(t, err)
 	m := moving{
-		world:  &world{T: t, rootKey: newKey(t), namespace: "kyma-system", registries: registries},
+		world:  &world{T: t, rootKey: newKey(t), agentKey: newKey(t), namespace: "kyma-system", registries: registries},
 		before: newPlace(t, "before.example/fleet"), after: newPlace(t, "after.example/fleet"),
 	}
 	m.client = newFakeClient(t)
@@ -141,11 +140,8 @@ func TestOldBundleInFormerRegistryIsIgnored(t *testing.T) {
 	m.pull(true, m.before)
 	m.pushTo(m.after)
 	m.pull(true, m.after)
-	var state corev1.Secret
-	name := client.ObjectKey{Namespace: m.namespace, Name: StateSecret}
-	require.NoError(t, m.client.Get(t.Context(), name, &state))
-	delete(state.Data, stateLocation)
-	require.NoError(t, m.client.Update(t.Context(), &state))
+	m.puller.location.used = m.place
+	require.NoError(t, m.puller.Save(t.Context()))
 	m.restart()
 	require.Equal(t, m.before.name, m.puller.Location().String(),
 		"the configured location must be in use without a saved location")
@@ -187,7 +183,7 @@ func TestHangingLocationIsReadRarely(t *testing.T) {
 }
 
 func TestFolderIgnoresAnnouncedLocation(t *testing.T) {
-	w := &world{T: t, rootKey: newKey(t), namespace: "kyma-system"}
+	w := &world{T: t, rootKey: newKey(t), agentKey: newKey(t), namespace: "kyma-system"}
 	w.client = newFakeClient(t)
 	w.newFleet()
 	var err error

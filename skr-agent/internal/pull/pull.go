@@ -4,7 +4,6 @@ package pull
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,8 +37,10 @@ type Options struct {
 	Store     *contentstore.Store
 	// Trust is the runtime's trust with the pinned root. The Puller sets Trust.Last.
 	Trust bundle.Trust
-	Now   func() time.Time
-	// Mirrors contains the mirrors of this cluster. They take precedence over mirrors in a bundle's settings.
+	// Key is the agent's key. It signs the saved state. Without it, no saved bundle or root is restored.
+	Key trust.Signer
+	Now func() time.Time
+	// Mirrors contains the mirrors of this cluster. They override the mirrors in a bundle's settings.
 	Mirrors map[string]string
 	// Replace is true if an operator moved the runtime to another control plane. The Puller then ignores saved state
 	// that is older than the token.
@@ -58,7 +59,11 @@ type Puller struct {
 	manifest, acceptedUnder []byte
 	// reported is the sequence of the last sent report.
 	reported int64
-	// written is the Secret with the saved state as this process last wrote it. Nil if unknown.
+	// judged is the last result of a comparison of the current bundle with the newest root.
+	judged judgment
+	// sealed is the text of the last saved state, and seal its signature.
+	sealed, seal []byte
+	// written is the Secret with the saved state as this process last wrote it, nil if unknown.
 	written  *corev1.Secret
 	location location
 	// openStore is store.Open, except in tests.
@@ -80,6 +85,8 @@ const (
 	// stateLocation is the key of the current location (savedLocation). It is absent while the agent uses the
 	// configured location.
 	stateLocation = "location.json"
+	// stateSignature is the signature of all other fields except stateReported, with the agent's key.
+	stateSignature = "signature"
 )
 
 // ErrNotStored means that the runtime's API server refused to store a newer bundle or root.
@@ -117,23 +124,26 @@ func (p *Puller) Clock() time.Time {
 	return p.accepted.NewestTime
 }
 
-// Restore reads the last accepted bundle after a restart or a change of the leader. It verifies the bundle again,
-// because cluster users can edit Secrets. It returns an error if the saved state is damaged.
+// Restore restores the last accepted bundle after a restart or a change of the leader. It verifies the bundle again,
+// because cluster users can edit Secrets. It returns an error if the saved state is damaged, or not signed with the
+// agent's key. Such a state cannot replace the pinned root, the bundle or the location, but a bundle must not be older
+// than the one that the state lists.
 func (p *Puller) Restore(ctx context.Context) error {
 	secret, err := p.saved(ctx)
 	if err != nil {
 		return client.IgnoreNotFound(err)
+	}
+	if err := p.checkSeal(secret.Data); err != nil {
+		return errors.Join(p.restoreReported(secret.Data), p.restoreFloor(secret.Data), err)
 	}
 	return errors.Join(
 		p.restoreReported(secret.Data), p.restoreLocation(secret.Data), p.restoreBundle(ctx, secret.Data))
 }
 
 func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) error {
-	var accepted bundle.Accepted
-	if len(state[stateAccepted]) > 0 {
-		if err := json.Unmarshal(state[stateAccepted], &accepted); err != nil {
-			return fmt.Errorf("read Secret %s/%s: %s: %w", p.Namespace, StateSecret, stateAccepted, err)
-		}
+	accepted, err := p.readAccepted(state)
+	if err != nil {
+		return err
 	}
 	if p.replaces(accepted) {
 		return nil
@@ -146,7 +156,9 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 		return nil // no bundle was accepted yet
 	}
 	p.accepted, p.current = accepted, nil
-	p.manifest = state[stateManifest]
+	if p.manifest = state[stateManifest]; p.manifest == nil {
+		return nil // an earlier process restored only the record
+	}
 	fetched := bundle.Fetched{
 		Descriptor: ocispec.Descriptor{
 			MediaType: ocispec.MediaTypeImageManifest,

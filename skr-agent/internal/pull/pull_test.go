@@ -104,7 +104,7 @@ func TestPreviewVerifiesWithoutWriting(t *testing.T) {
 				Root:          w.pinned,
 				Runtime:       runtimeID,
 				KeyThumbprint: thumbprint,
-			}, Now: func() time.Time { return w.now },
+			}, Now: func() time.Time { return w.now }, Key: w.agentKey,
 		})
 		require.NoError(t, p.Restore(t.Context()))
 		return p

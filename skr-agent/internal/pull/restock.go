@@ -80,7 +80,7 @@ func (p *Puller) document(ctx context.Context, d ocispec.Descriptor) ([]byte, er
 
 // Lost returns a message about an accepted bundle that could not be restored after a restart, or "" if none was lost.
 func (p *Puller) Lost() string {
-	if p.current != nil || p.manifest == nil {
+	if p.current != nil || p.accepted.Sequence == 0 {
 		return ""
 	}
 	return fmt.Sprintf("bundle %d was accepted, but its stored copy was lost; waiting to read it from the registry",

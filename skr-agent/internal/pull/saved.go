@@ -1,6 +1,7 @@
 package pull
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // Reported returns the sequence of the last sent report, or 0 before the first report. It reads the Secret, because
@@ -87,6 +90,26 @@ func (p *Puller) restoreReported(state map[string][]byte) error {
 	return nil
 }
 
+// readAccepted reads the record of the last accepted bundle.
+func (p *Puller) readAccepted(state map[string][]byte) (accepted bundle.Accepted, err error) {
+	if len(state[stateAccepted]) > 0 {
+		if err = json.Unmarshal(state[stateAccepted], &accepted); err != nil {
+			err = fmt.Errorf("read Secret %s/%s: %s: %w", p.Namespace, StateSecret, stateAccepted, err)
+		}
+	}
+	return accepted, err
+}
+
+// restoreFloor restores only the record of the last accepted bundle, if it is newer than the current record.
+func (p *Puller) restoreFloor(state map[string][]byte) error {
+	accepted, err := p.readAccepted(state)
+	if err == nil && !p.replaces(accepted) && cmp.Or(
+		cmp.Compare(accepted.Epoch, p.accepted.Epoch), cmp.Compare(accepted.Sequence, p.accepted.Sequence)) > 0 {
+		p.accepted, p.manifest, p.acceptedUnder = accepted, nil, nil
+	}
+	return err
+}
+
 // Save saves the complete state for the next process.
 func (p *Puller) Save(ctx context.Context) error {
 	if p.Preview {
@@ -96,19 +119,24 @@ func (p *Puller) Save(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: StateSecret},
 		Data:       map[string][]byte{stateRoot: p.Trust.Root.Raw},
 	}
-	if p.manifest != nil {
+	if p.accepted != (bundle.Accepted{}) {
 		accepted, err := json.Marshal(p.accepted)
 		if err != nil {
 			return err
 		}
-		secret.Data[stateAccepted], secret.Data[stateManifest], secret.Data[stateBundleRoot] = accepted, p.manifest,
-			p.acceptedUnder
+		secret.Data[stateAccepted] = accepted
 	}
-	if p.reported > 0 {
-		secret.Data[stateReported] = p.encodedReported()
+	if p.manifest != nil {
+		secret.Data[stateManifest], secret.Data[stateBundleRoot] = p.manifest, p.acceptedUnder
 	}
 	if location := p.savedLocation(); location != nil {
 		secret.Data[stateLocation] = location
+	}
+	if err := p.sign(secret.Data); err != nil {
+		return err
+	}
+	if p.reported > 0 {
+		secret.Data[stateReported] = p.encodedReported()
 	}
 	p.written = nil
 	err := p.Client.Update(ctx, secret)

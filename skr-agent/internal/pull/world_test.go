@@ -63,6 +63,7 @@ type world struct {
 	now       time.Time
 	rootKey   trust.Signer
 	publisher trust.Signer
+	agentKey  trust.Signer
 	pinned    trust.Root
 	root      trust.Root // the newest version
 	sequence  int64
@@ -117,7 +118,7 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, errors.Join(scheme.AddToScheme(known), v1beta2.AddToScheme(known)))
 	c, err := client.New(cfg, client.Options{Scheme: known})
 	require.NoError(t, err)
-	w := &world{T: t, client: c, rootKey: newKey(t)}
+	w := &world{T: t, client: c, rootKey: newKey(t), agentKey: newKey(t)}
 	w.begin(strings.ToLower(t.Name()))
 	return w
 }
@@ -149,17 +150,24 @@ func (w *world) newFleet() {
 	w.pinned = w.root
 }
 
-// started returns the Puller of a started agent.
-func (w *world) started(c client.Client) *Puller {
+// unrestored returns the Puller of an agent that has started, but not restored its state.
+func (w *world) unrestored(c client.Client) *Puller {
 	w.Helper()
 	p := New(Options{
 		Place: w.place, Client: c, Namespace: w.namespace, Store: contentstore.New(c, c, w.namespace),
 		Trust: bundle.Trust{Root: w.pinned, Runtime: runtimeID}, Now: func() time.Time { return w.now },
-		Registries: w.registries,
+		Registries: w.registries, Key: w.agentKey,
 	})
 	if w.open != nil {
 		p.openStore = w.open
 	}
+	return p
+}
+
+// started returns the Puller of an agent that has started and restored its state.
+func (w *world) started(c client.Client) *Puller {
+	w.Helper()
+	p := w.unrestored(c)
 	require.NoError(w, p.Restore(w.Context()))
 	return p
 }
@@ -169,13 +177,21 @@ func (w *world) restart() { w.puller = w.started(w.client) }
 // rotate publishes a root of trust in which a new key replaces the publisher's key.
 func (w *world) rotate() {
 	w.Helper()
+	w.publishRoot(func(draft *trust.RootDraft) {
+		require.NoError(w, draft.Remove(trust.RolePublisher, w.root.Publishers()...))
+		w.publisher = newKey(w.T)
+		public, err := w.publisher.PublicKey()
+		require.NoError(w, err)
+		require.NoError(w, draft.Add(trust.RolePublisher, public))
+	})
+}
+
+// publishRoot publishes the next version of the root of trust.
+func (w *world) publishRoot(change func(draft *trust.RootDraft)) {
+	w.Helper()
 	draft, err := w.root.Draft(w.now.AddDate(1, 0, 0))
 	require.NoError(w, err)
-	require.NoError(w, draft.Remove(trust.RolePublisher, w.root.Publishers()...))
-	w.publisher = newKey(w.T)
-	public, err := w.publisher.PublicKey()
-	require.NoError(w, err)
-	require.NoError(w, draft.Add(trust.RolePublisher, public))
+	change(draft)
 	require.NoError(w, draft.Sign(w.rootKey))
 	data, err := draft.Bytes()
 	require.NoError(w, err)

@@ -17,19 +17,28 @@ type Gate struct {
 	// Opens is the time at which waiting upgrades can start. Zero if no upgrade must wait, or if the time is unknown.
 	Opens time.Time
 
-	// waitsFor completes the message "the upgrade to version X requires downtime and …". Empty if no upgrade must
-	// wait.
+	// waitsFor completes the message "the upgrade to version X requires downtime and …", or without "requires downtime
+	// and" if frozen is true. It is "" for an open gate.
 	waitsFor string
 	// missing means that no future window is long enough.
 	missing bool
+	// frozen is true if the bundle must not change versions.
+	frozen bool
 	// unmanaged contains the versions of unmanaged modules by name.
 	unmanaged map[string]string
 }
 
-// New returns the gate for the last accepted bundle b. expired means that b has expired, so upgrades with downtime
-// wait. kyma can be nil. unmanaged is the result of Unmanaged. now must not be before the time of the newest bundle.
-func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
-	if b == nil || b.State.Maintenance == nil {
+// New returns the gate for the last accepted bundle. frozen is the reason why the bundle must not change versions, ""
+// for none. The Kyma is nil before it exists. unmanaged is the result of Unmanaged. now must not be before the time of
+// the newest verified statement.
+func New(b *bundle.Bundle, frozen string, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
+	if b == nil {
+		return Gate{}
+	}
+	if frozen != "" {
+		return Gate{unmanaged: unmanaged, frozen: true, waitsFor: "waits for a newer bundle, because " + frozen}
+	}
+	if b.State.Maintenance == nil {
 		return Gate{}
 	}
 	spec := b.State.Kyma.Spec
@@ -43,7 +52,7 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 	window, ahead := schedule.Next(now)
 	at, wrong := chosen(kyma)
 	chosen, from := schedule.Chosen(at, now)
-	if !expired && (ahead && window.Contains(now) || chosen) {
+	if ahead && window.Contains(now) || chosen {
 		return Gate{}
 	}
 	gate := Gate{unmanaged: unmanaged}
@@ -52,8 +61,6 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 		wayOut += ", or set spec.skipMaintenanceWindows in the runtime's Kyma"
 	}
 	switch short, is := schedule.TooShort(now); {
-	case expired:
-		gate.waitsFor = "waits for a newer bundle, because the last accepted bundle expired"
 	case is:
 		gate.missing = true
 		gate.waitsFor = fmt.Sprintf(
@@ -103,19 +110,27 @@ func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Holds reports whether an upgrade to the bundle's version must wait. Installations, removals, downgrades and drift
-// correction never wait.
+// Holds reports whether the upgrade of an installed module to the bundle's version must wait. Removals and drift
+// correction never wait. Downgrades do not wait for a window either, because the control plane requests a downgrade
+// only to roll back a failed version.
 func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
 	return installed.DeletionTimestamp.IsZero() && g.holds(installed.Spec.Version, want)
 }
 
-// HoldsUnmanaged reports whether an unmanaged module must wait before the agent manages and upgrades it again.
-func (g Gate) HoldsUnmanaged(want bundle.Manifest) bool {
+// HoldsNew reports whether a module without a Manifest must wait: its installation from a frozen bundle, or its
+// upgrade, if it is unmanaged and becomes managed.
+func (g Gate) HoldsNew(want bundle.Manifest) bool {
 	version, unmanaged := g.unmanaged[want.Module]
-	return unmanaged && g.holds(version, want)
+	if !unmanaged {
+		return g.frozen && !want.Unmanaged
+	}
+	return g.holds(version, want)
 }
 
 func (g Gate) holds(version string, want bundle.Manifest) bool {
+	if g.frozen {
+		return !want.Unmanaged && version != want.Version
+	}
 	return g.waitsFor != "" && want.RequiresDowntime && !want.Unmanaged && version != want.Version &&
 		!bundle.Older(want.Version, version)
 }
@@ -140,10 +155,14 @@ func (g Gate) Waiting(b *bundle.Bundle, installed []v1beta2.Manifest) map[string
 	}
 	for _, want := range b.State.Manifests {
 		text := fmt.Sprintf("the upgrade to version %s requires downtime and %s", want.Version, g.waitsFor)
+		if g.frozen {
+			text = fmt.Sprintf("the change to version %s %s", want.Version, g.waitsFor)
+		}
+		_, unmanaged := g.unmanaged[want.Module]
 		switch have := byName[want.Name]; {
-		case have != nil && g.Holds(have, want):
+		case have != nil && g.Holds(have, want), have == nil && !unmanaged && g.HoldsNew(want):
 			waiting[want.Module] = text
-		case have == nil && g.HoldsUnmanaged(want):
+		case have == nil && g.HoldsNew(want):
 			waiting[want.Module] = text + "; the module stays unmanaged until then"
 		}
 	}

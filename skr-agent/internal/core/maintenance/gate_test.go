@@ -18,7 +18,7 @@ var friday = time.Date(2026, 11, 20, 21, 0, 0, 0, time.UTC)
 // scene is the state of a test case: the bundle, the runtime's Kyma and the installed modules.
 type scene struct {
 	bundle    bundle.Bundle
-	expired   bool
+	frozen    string
 	kyma      *v1beta2.Kyma
 	installed []v1beta2.Manifest
 	unmanaged map[string]string
@@ -68,6 +68,8 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 	const orEarlier = ", or for an earlier time in annotation kyma-pull.dev/upgrade-at of the runtime's Kyma"
 	const fromSaturday = ", or at the latest in the maintenance window from 2026-11-21T21:00:00Z to " +
 		"2026-11-22T00:00:00Z"
+	const expired = "the last accepted bundle expired"
+	const frozenUpgrade = "the change to version 1.1.0 waits for a newer bundle, because " + expired
 	early := func(s *scene) { s.bundle.State.Maintenance.Early = true }
 	at := func(text string) func(*scene) {
 		return func(s *scene) { s.kyma.Annotations = map[string]string{v1beta2.AnnotationUpgradeAt: text} }
@@ -170,9 +172,8 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 			forSaturday +
 				` (annotation kyma-pull.dev/upgrade-at: "soon": must be a time such as 2026-11-21T21:00:00Z)`},
 		"chosen time has no effect with an expired bundle": {waitingScene().with(early).
-			with(at("2026-11-20T20:59:00Z")).with(func(s *scene) { s.expired = true }),
-			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, because the last " +
-				"accepted bundle expired"},
+			with(at("2026-11-20T20:59:00Z")).with(func(s *scene) { s.frozen = expired }),
+			frozenUpgrade},
 		"Kyma in the bundle skips windows before the runtime has a Kyma": {
 			waitingScene().with(early).
 				with(func(s *scene) { s.kyma, s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = nil, true }), "",
@@ -181,14 +182,31 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 			waitingScene().with(early).with(func(s *scene) { s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = true }),
 			forSaturday + orEarlier,
 		},
+		"upgrade without downtime waits if the bundle expired": {waitingScene().with(func(s *scene) {
+			s.frozen, s.bundle.State.Maintenance, s.bundle.State.Manifests[0].RequiresDowntime = expired, nil, false
+		}), frozenUpgrade},
+		"installation waits if the bundle expired": {
+			waitingScene().with(func(s *scene) { s.frozen, s.installed = expired, nil }), frozenUpgrade,
+		},
+		"downgrade waits if the bundle expired": {
+			waitingScene().with(func(s *scene) { s.frozen, s.installed[0].Spec.Version = expired, "1.2.0" }),
+			frozenUpgrade,
+		},
+		"skipped windows have no effect with an expired bundle": {
+			waitingScene().with(early).with(func(s *scene) {
+				s.frozen, s.kyma.Spec.SkipMaintenanceWindows = expired, true
+			}), frozenUpgrade,
+		},
+		"drift correction does not wait if the bundle expired": {
+			waitingScene().with(func(s *scene) { s.frozen, s.installed[0].Spec.Version = expired, "1.1.0" }), "",
+		},
 		"upgrade waits in the window if the bundle expired": {waitingScene().later(24 * time.Hour).
-			with(func(s *scene) { s.expired = true }),
-			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, because the last " +
-				"accepted bundle expired"},
+			with(func(s *scene) { s.frozen = expired }),
+			frozenUpgrade},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.scene
-			gate := New(&s.bundle, s.expired, s.kyma, s.unmanaged, s.now)
+			gate := New(&s.bundle, s.frozen, s.kyma, s.unmanaged, s.now)
 			waiting := gate.Waiting(&s.bundle, s.installed)
 			if got, waits := waiting["keda"]; got != c.want || waits != (c.want != "") || len(waiting) > 1 {
 				t.Errorf("got waiting modules %v\nwant keda with %q", waiting, c.want)
@@ -208,22 +226,22 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 
 func TestGateOpensAtNextWindow(t *testing.T) {
 	s := waitingScene()
-	gate := New(&s.bundle, false, s.kyma, s.unmanaged, s.now)
+	gate := New(&s.bundle, "", s.kyma, s.unmanaged, s.now)
 	if want := friday.Add(24 * time.Hour); !gate.Opens.Equal(want) {
 		t.Errorf("got opening time %s, want %s", gate.Opens, want)
 	}
 	s.bundle.State.Maintenance.Early, s.kyma.Annotations = true, map[string]string{
 		v1beta2.AnnotationUpgradeAt: friday.Add(time.Hour).Format(time.RFC3339),
 	}
-	if gate := New(&s.bundle, false, s.kyma, nil, s.now); !gate.Opens.Equal(friday.Add(time.Hour)) {
+	if gate := New(&s.bundle, "", s.kyma, nil, s.now); !gate.Opens.Equal(friday.Add(time.Hour)) {
 		t.Errorf("got opening time %s, want the chosen time %s", gate.Opens, friday.Add(time.Hour))
 	}
 	s = waitingScene()
-	if again := New(&s.bundle, false, s.kyma, nil, gate.Opens); again.Holds(&s.installed[0],
+	if again := New(&s.bundle, "", s.kyma, nil, gate.Opens); again.Holds(&s.installed[0],
 		s.bundle.State.Manifests[0]) {
 		t.Error("the gate must be open at its opening time")
 	}
-	if gate := New(nil, false, nil, nil, friday); !reflect.DeepEqual(gate, Gate{}) || len(gate.Waiting(nil, nil)) != 0 {
+	if gate := New(nil, "", nil, nil, friday); !reflect.DeepEqual(gate, Gate{}) || len(gate.Waiting(nil, nil)) != 0 {
 		t.Errorf("got gate %+v without a bundle, want the zero value", gate)
 	}
 }

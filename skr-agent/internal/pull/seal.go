@@ -1,0 +1,64 @@
+package pull
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// sealedAs is the start of the signed text of a saved state, so that no other signature with the agent's key is valid
+// for it.
+const sealedAs = "kyma-pull agent state v1\n"
+
+// sealedText returns the signed text of a saved state. It omits the sequence of reports, which each report changes.
+func sealedText(state map[string][]byte) ([]byte, error) {
+	signed := maps.Clone(state)
+	delete(signed, stateSignature)
+	delete(signed, stateReported)
+	text, err := json.Marshal(signed)
+	return append([]byte(sealedAs), text...), err
+}
+
+// sign adds the signature to a state.
+func (p *Puller) sign(state map[string][]byte) error {
+	if p.Key == nil {
+		return nil
+	}
+	text, err := sealedText(state)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(text, p.sealed) {
+		signature, err := p.Key.SignMessage(bytes.NewReader(text))
+		if err != nil {
+			return fmt.Errorf("sign: %w", err)
+		}
+		p.sealed, p.seal = text, signature
+	}
+	state[stateSignature] = p.seal
+	return nil
+}
+
+// checkSeal returns a refusal if a state is not signed with the agent's key.
+func (p *Puller) checkSeal(state map[string][]byte) error {
+	if p.Key != nil {
+		key, err := p.Key.PublicKey()
+		if err != nil {
+			return err
+		}
+		text, err := sealedText(state)
+		if err != nil {
+			return err
+		}
+		if trust.CheckSignature(key, text, state[stateSignature]) {
+			p.sealed, p.seal = text, state[stateSignature]
+			return nil
+		}
+	}
+	return refusal.New(refusal.BadSignature, "Secret %s/%s is not signed with the key of this agent: the agent reads "+
+		"the newest bundle and root of trust from the registry again", p.Namespace, StateSecret)
+}
