@@ -82,6 +82,7 @@ func TestForgedStateIsNotRestored(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			w.T = t
 			forge()
 			w.requireUnsigned()
 			w.sequence += 10 // the agent does not accept a bundle older than the forged one
