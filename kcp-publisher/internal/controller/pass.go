@@ -267,8 +267,11 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 		view.Decide(p.runtime.ID, &request, kyma.Status.Runtime)
 		p.outcome, err = k.Publisher.Publish(ctx, k.published(kyma), p.runtime, request, view.Catalog)
 	}
-	if p.outcome.Pushed && k.Notify != nil {
-		k.Notify(p.runtime.ID)
+	if p.outcome.Pushed {
+		k.fleet.EditOf(kyma, func(r *fleetstate.Runtime) { r.CountPush(k.Now()) })
+		if k.Notify != nil {
+			k.Notify(p.runtime.ID)
+		}
 	}
 	facts.Problems = slices.Concat(p.outcome.Problems, p.outcome.Remarks)
 	facts.Removals, facts.Deleting = p.outcome.Removals, facts.Deleting && !p.outcome.Kept

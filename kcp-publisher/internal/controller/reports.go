@@ -50,8 +50,9 @@ type answer struct {
 
 // ask returns the digest of the latest report of a Kyma's runtime. It uses the last response while that is fresh.
 func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.Report, fresh time.Duration) answer {
-	notified := r.fleet.Get(client.ObjectKeyFromObject(kyma)).Notified
-	if known.Fresh(notified, fresh, r.now()) {
+	record := r.fleet.Get(client.ObjectKeyFromObject(kyma))
+	notified := record.Notified
+	if r.isFresh(record, known, fresh) {
 		return answer{known.Asked, notified, known.Digest, nil}
 	}
 	newest := answer{notified: notified}
@@ -67,15 +68,25 @@ func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.
 	return newest
 }
 
-// fetch returns the latest report and the previously known report of a Kyma's runtime. reply is an earlier response
-// with the digest of the latest report. The error means that the registry did not respond.
+// isFresh reports whether a known report is used without a request to the registry. Without an operator's request, it
+// also is if the runtime received too many bundles recently.
+func (r *reports) isFresh(record fleetstate.Runtime, known fleetstate.Report, fresh time.Duration) bool {
+	return known.Fresh(record.Notified, fresh, r.now()) ||
+		fresh > 0 && !known.Asked.IsZero() && record.HoldsReports(r.now())
+}
+
+// fetch returns the latest report of a Kyma's runtime and the previously known report. It does not read the registry if
+// the known report is fresh, and does not read the digest again if reply, an earlier response, contains it. The error
+// means that the registry did not respond. A report that is refused, or that the registry does not return, only affects
+// this runtime and is not an error.
 func (r *reports) fetch(
 	ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration, reply *answer,
 ) (newest, before fleetstate.Report, err error) {
 	before = r.remembered(kyma)
-	notified := r.fleet.Get(client.ObjectKeyFromObject(kyma)).Notified
+	record := r.fleet.Get(client.ObjectKeyFromObject(kyma))
+	notified := record.Notified
 	r.begin()
-	if reply == nil && before.Fresh(notified, fresh, r.now()) {
+	if reply == nil && r.isFresh(record, before, fresh) {
 		return before, before, nil
 	}
 	if reply != nil {

@@ -28,19 +28,24 @@ type Runtime struct {
 	Backoff *Backoff
 	// changes and problems limit the Events about the runtime's reports. They are nil before the first Event.
 	changes, problems *rate.Limiter
-	Counted           Counted
-	// Written is the Kyma with the last status of this process, or nil once the cache contains this status.
+	// pushes limits the bundles that reports can cause. It is nil before the first bundle.
+	pushes *rate.Limiter
+	// Counted is the runtime's share of the fleet's metrics.
+	Counted Counted
+	// Written is the Kyma after this process last wrote new rollout versions to its status. It is nil once the cache
+	// contains that status.
 	Written *v1beta2.Kyma
 	// Published is the publisher's record of the runtime's repository. Only the worker that reconciles the Kyma uses
 	// it.
 	Published *publish.Record
 }
 
-// startOver resets the fields that belong to the previous Kyma object or runtime.
+// startOver resets the record when the Kyma was recreated or its runtime changed. It keeps Notified, Changed, Pending,
+// Backoff, Counted and the limits of Events and bundles, which belong to the Kyma's name.
 func (r *Runtime) startOver(uid types.UID, id string) {
 	*r = Runtime{
 		UID: uid, ID: id, Notified: r.Notified, Changed: r.Changed, Pending: r.Pending, Backoff: r.Backoff,
-		Counted: r.Counted, changes: r.changes, problems: r.problems,
+		Counted: r.Counted, changes: r.changes, problems: r.problems, pushes: r.pushes,
 	}
 }
 
@@ -61,6 +66,27 @@ func (r *Runtime) AllowEvent(isProblem bool, now time.Time) bool {
 		*limiter = rate.NewLimiter(rate.Every(interval), atOnce)
 	}
 	return (*limiter).AllowN(now, 1)
+}
+
+// Limits of the bundles that one runtime's reports can cause: the number of bundles at once, and the time after which
+// one more is allowed.
+const (
+	PushesAtOnce = 16
+	PushInterval = 5 * time.Second
+)
+
+// CountPush records that a bundle was pushed to the runtime.
+func (r *Runtime) CountPush(now time.Time) {
+	if r.pushes == nil {
+		r.pushes = rate.NewLimiter(rate.Every(PushInterval), PushesAtOnce)
+	}
+	r.pushes.AllowN(now, 1)
+}
+
+// HoldsReports reports whether newer reports of the runtime must wait, because it received many bundles recently. Each
+// report can request another bundle, which costs the publisher a signature and a push.
+func (r *Runtime) HoldsReports(now time.Time) bool {
+	return r.pushes != nil && r.pushes.TokensAt(now) < 1
 }
 
 // Basis contains all inputs of a pass except the time.
