@@ -66,8 +66,8 @@ type PromotionPolicySpec struct {
 // +kubebuilder:validation:Enum=Publisher;Command
 type PromoteBy string
 
-// PromoteByPublisher: the publisher edits ModuleReleaseMetas. PromoteByCommand: an operator or a CI job runs
-// `kcp-publisher train promote`.
+// PromoteByPublisher means that the publisher edits ModuleReleaseMetas. PromoteByCommand means that an operator or a CI
+// job runs `kcp-publisher train promote`.
 const (
 	PromoteByPublisher PromoteBy = "Publisher"
 	PromoteByCommand   PromoteBy = "Command"
@@ -219,56 +219,57 @@ type WaitReason string
 
 // Reasons why a version is not in the next channel, in the order of their precedence.
 const (
-	// WaitArrived: the version is in the last channel.
+	// WaitArrived means that the version is in the last channel.
 	WaitArrived WaitReason = "Arrived"
-	// WaitPromoted: the next channel has the version.
+	// WaitPromoted means that the next channel has the version.
 	WaitPromoted WaitReason = "Promoted"
-	// WaitRejected: the version was rolled back or stopped in a channel of the chain. The policy never promotes it.
+	// WaitRejected means that the version was rolled back or stopped in a channel of the chain. The policy never
+	// promotes it.
 	WaitRejected WaitReason = "Rejected"
-	// WaitNotNewer: the next channel has a newer version.
+	// WaitNotNewer means that the next channel has a newer version.
 	WaitNotNewer WaitReason = "NotNewer"
-	// WaitChannelMissing: the ModuleReleaseMeta has no entry for the next channel. An operator must add the channel's
-	// first version.
+	// WaitChannelMissing means that the ModuleReleaseMeta has no entry for the next channel. An operator must add the
+	// channel's first version.
 	WaitChannelMissing WaitReason = "ChannelMissing"
-	// WaitTemplateMissing: the version does not have exactly one ModuleTemplate.
+	// WaitTemplateMissing means that the version does not have exactly one ModuleTemplate.
 	WaitTemplateMissing WaitReason = "TemplateMissing"
-	// WaitOtherPolicy: another PromotionPolicy promotes the module to the next channel.
+	// WaitOtherPolicy means that another PromotionPolicy promotes the module to the next channel.
 	WaitOtherPolicy WaitReason = "OtherPolicy"
-	// WaitPolicyHeld: spec.hold of the policy is set.
+	// WaitPolicyHeld means that spec.hold of the policy is set.
 	WaitPolicyHeld WaitReason = "PolicyHeld"
-	// WaitVersionHeld: the version's ModuleTemplate has the annotation kyma-pull.dev/hold-promotion.
+	// WaitVersionHeld means that the version's ModuleTemplate has the annotation kyma-pull.dev/hold-promotion.
 	WaitVersionHeld WaitReason = "VersionHeld"
-	// WaitFleetUnknown: the publisher does not know all runtimes of the channel.
+	// WaitFleetUnknown means that the publisher does not know all runtimes of the channel.
 	WaitFleetUnknown WaitReason = "FleetUnknown"
-	// WaitTooManyFailures: more runtimes failed than maxFailurePercent allows.
+	// WaitTooManyFailures means that more runtimes failed than maxFailurePercent allows.
 	WaitTooManyFailures WaitReason = "TooManyFailures"
 	// WaitCheckFailed: a check of the version failed in a runtime of the channel.
 	WaitCheckFailed WaitReason = "CheckFailed"
 	// WaitRolloutActive: the version's Rollout in the channel has not succeeded yet.
 	WaitRolloutActive WaitReason = "RolloutActive"
-	// WaitTooFewRuntimes: fewer runtimes than minRuntimes reported the version as ready.
+	// WaitTooFewRuntimes means that fewer runtimes than minRuntimes reported the version as ready.
 	WaitTooFewRuntimes WaitReason = "TooFewRuntimes"
-	// WaitTimeNotReached: the version has been in the channel for less than the channel's duration `after`.
+	// WaitTimeNotReached means that the version has been in the channel for less than the channel's duration `after`.
 	WaitTimeNotReached WaitReason = "TimeNotReached"
-	// WaitNextChannelBusy: the version in the next channel is not promoted yet, or its Rollout is active.
+	// WaitNextChannelBusy means that the version in the next channel is not promoted yet, or its Rollout is active.
 	WaitNextChannelBusy WaitReason = "NextChannelBusy"
-	// WaitCalendarClosed: the calendar allows no promotion now.
+	// WaitCalendarClosed means that the calendar allows no promotion now.
 	WaitCalendarClosed WaitReason = "CalendarClosed"
-	// WaitDue: the version can be promoted now. With promoteBy Command or with Git, the promotion requires
+	// WaitDue means that the version can be promoted now. With promoteBy Command or with Git, the promotion requires
 	// `kcp-publisher train promote`.
 	WaitDue WaitReason = "Due"
 )
 
 // Reasons of the condition Ready of a PromotionPolicy, and of Events on it.
 const (
-	// PolicyEvaluated: the policy is in effect.
+	// PolicyEvaluated means that the policy is in effect.
 	PolicyEvaluated = "Evaluated"
-	// PolicyModulesMissing: the policy is in effect, but modules of its spec have no ModuleReleaseMeta.
+	// PolicyModulesMissing means that the policy is in effect, but modules of its spec have no ModuleReleaseMeta.
 	PolicyModulesMissing = "ModulesMissing"
-	// PolicyInvalid: a field of the spec is invalid. The publisher promotes no versions. The message contains the
-	// field.
+	// PolicyInvalid means that a field of the spec is invalid. The publisher promotes no versions. The message contains
+	// the field.
 	PolicyInvalid = "Invalid"
-	// PolicyPromotionFailed: the publisher failed to edit a ModuleReleaseMeta. It retries.
+	// PolicyPromotionFailed means that the publisher failed to edit a ModuleReleaseMeta. It retries.
 	PolicyPromotionFailed = "PromotionFailed"
 	// PolicyVersionPromoted is an Event on the policy and the ModuleReleaseMeta: the publisher promoted a version.
 	PolicyVersionPromoted = "VersionPromoted"

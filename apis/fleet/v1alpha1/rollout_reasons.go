@@ -11,13 +11,14 @@ const (
 
 // Reasons of Events on Rollouts and RolloutPolicies.
 const (
-	// ReasonRolloutBegun: a Rollout was created. The message contains the module, versions, channel and policy.
+	// ReasonRolloutBegun means that a Rollout was created. The message contains the module, versions, channel and
+	// policy.
 	ReasonRolloutBegun = "RolloutBegun"
-	// ReasonWaveStarted: the Rollout started a wave that updates at least one runtime. The message contains the wave's
-	// name.
+	// ReasonWaveStarted means that the Rollout started a wave that updates at least one runtime. The message contains
+	// the wave's name.
 	ReasonWaveStarted = "WaveStarted"
-	// ReasonWaveProven: a wave that updated at least one runtime is proven, so the next wave can start. The message
-	// contains the numbers of updated, failed and deferred runtimes.
+	// ReasonWaveProven means that a wave that updated at least one runtime is proven, so the next wave can start. The
+	// message contains the numbers of updated, failed and deferred runtimes.
 	ReasonWaveProven = "WaveProven"
 	// ReasonOfflineAfterTooShort is a Warning on a RolloutPolicy: its offlineAfter makes healthy runtimes count as
 	// offline.
@@ -26,22 +27,24 @@ const (
 	// ReasonRolloutRefused is a Warning on a RolloutPolicy: the API server refuses to create a Rollout. All runtimes keep
 	// their version until the cause is corrected.
 	ReasonRolloutRefused = "RolloutRefused"
-	// ReasonRolloutProgressing: the Rollout continues after it was Paused or Waiting.
+	// ReasonRolloutProgressing means that the Rollout continues after it was Paused or Waiting.
 	ReasonRolloutProgressing = reasonOfState + string(RolloutProgressing)
-	// ReasonRolloutPaused: the Rollout is paused because of its spec.paused.
+	// ReasonRolloutPaused means that the Rollout is paused because of its spec.paused.
 	ReasonRolloutPaused = reasonOfState + string(RolloutPaused)
-	// ReasonRolloutWaiting: the Rollout waits for an approval or for a correction of its spec. The message contains the
-	// required action.
+	// ReasonRolloutWaiting means that the Rollout waits for an approval or for a correction of its spec. The message
+	// contains the required action.
 	ReasonRolloutWaiting = reasonOfState + string(RolloutWaiting)
-	// ReasonRolloutStopped is a Warning: failures or an abort stopped the Rollout. Runtimes keep their version.
+	// ReasonRolloutStopped is the reason of a Warning Event: failures or an abort stopped the Rollout. Runtimes keep
+	// their version.
 	ReasonRolloutStopped = reasonOfState + string(RolloutStopped)
-	// ReasonRolloutRollingBack is a Warning: the Rollout is rolling its runtimes back to their last good version.
+	// ReasonRolloutRollingBack is the reason of a Warning Event: the Rollout is rolling its runtimes back to their last
+	// good version.
 	ReasonRolloutRollingBack = reasonOfState + string(RolloutRollingBack)
-	// ReasonRolloutRolledBack: the Rollout has rolled back all its runtimes to their last good version.
+	// ReasonRolloutRolledBack means that the Rollout has rolled back all its runtimes to their last good version.
 	ReasonRolloutRolledBack = reasonOfState + string(RolloutRolledBack)
-	// ReasonRolloutSuperseded: a newer promotion of the module in the channel replaced the Rollout.
+	// ReasonRolloutSuperseded means that a newer promotion of the module in the channel replaced the Rollout.
 	ReasonRolloutSuperseded = reasonOfState + string(RolloutSuperseded)
-	// ReasonRolloutSucceeded: the last wave of the Rollout is proven.
+	// ReasonRolloutSucceeded means that the last wave of the Rollout is proven.
 	ReasonRolloutSucceeded = reasonOfState + string(RolloutSucceeded)
 )
 

@@ -233,21 +233,21 @@ type RolloutState string
 
 // States of a rollout.
 const (
-	// RolloutProgressing: runtimes are updated wave by wave.
+	// RolloutProgressing means that runtimes are updated wave by wave.
 	RolloutProgressing RolloutState = "Progressing"
-	// RolloutPaused: spec.paused is set, so no further runtime is updated.
+	// RolloutPaused means that spec.paused is set, so no further runtime is updated.
 	RolloutPaused RolloutState = "Paused"
-	// RolloutWaiting: the rollout waits for an approval or for a correction of its spec.
+	// RolloutWaiting means that the rollout waits for an approval or for a correction of its spec.
 	RolloutWaiting RolloutState = "Waiting"
-	// RolloutStopped: failures or spec.abort ended the rollout. Runtimes keep their version.
+	// RolloutStopped means that failures or spec.abort ended the rollout. Runtimes keep their version.
 	RolloutStopped RolloutState = "Stopped"
-	// RolloutRollingBack: runtimes are being rolled back to their last good version.
+	// RolloutRollingBack means that runtimes are being rolled back to their last good version.
 	RolloutRollingBack RolloutState = "RollingBack"
-	// RolloutRolledBack: the rollout ended and its runtimes were rolled back to their last good version.
+	// RolloutRolledBack means that the rollout ended and its runtimes were rolled back to their last good version.
 	RolloutRolledBack RolloutState = "RolledBack"
-	// RolloutSuperseded: a newer rollout of the module in the channel replaced this rollout.
+	// RolloutSuperseded means that a newer rollout of the module in the channel replaced this rollout.
 	RolloutSuperseded RolloutState = "Superseded"
-	// RolloutSucceeded: all waves are proven.
+	// RolloutSucceeded means that all waves are proven.
 	RolloutSucceeded RolloutState = "Succeeded"
 )
 
@@ -257,16 +257,16 @@ type WaveState string
 
 // States of a wave.
 const (
-	// WavePending: an earlier wave is not proven yet.
+	// WavePending means that an earlier wave is not proven yet.
 	WavePending WaveState = "Pending"
-	// WaveWaiting: the wave waits for its approval.
+	// WaveWaiting means that the wave waits for its approval.
 	WaveWaiting WaveState = "Waiting"
-	// WaveProgressing: the wave's runtimes are being updated.
+	// WaveProgressing means that the wave's runtimes are being updated.
 	WaveProgressing WaveState = "Progressing"
-	// WaveSoaking: the wave's runtimes have the version and are watched during the soak time.
+	// WaveSoaking means that the wave's runtimes have the version and are watched during the soak time.
 	WaveSoaking WaveState = "Soaking"
-	// WaveProven: the next wave can start.
+	// WaveProven means that the next wave can start.
 	WaveProven WaveState = "Proven"
-	// WaveFailed: more runtimes of the wave failed than its policy allows.
+	// WaveFailed means that more runtimes of the wave failed than its policy allows.
 	WaveFailed WaveState = "Failed"
 )

@@ -11,36 +11,36 @@ const (
 	ReasonEnrolled    = "Enrolled"
 	ReasonNotEnrolled = "NotEnrolled"
 
-	// ReasonApplying: a module's objects are about to be applied.
+	// ReasonApplying means that a module's objects are about to be applied.
 	ReasonApplying = "Applying"
-	// ReasonApplied: all of a module's objects are applied.
+	// ReasonApplied means that all of a module's objects are applied.
 	ReasonApplied = "Applied"
-	// ReasonApplyFailed: the API server refused an object of a module.
+	// ReasonApplyFailed means that the API server refused an object of a module.
 	ReasonApplyFailed = "ApplyFailed"
-	// ReasonImmutable: a new version changes immutable fields of objects that the agent must not recreate. The message
-	// contains the objects and the fix.
+	// ReasonImmutable means that a new version changes immutable fields of objects that the agent must not recreate.
+	// The message contains the objects and the fix.
 	ReasonImmutable = "Immutable"
-	// ReasonInstalling: a module is being applied or is not ready yet.
+	// ReasonInstalling means that a module is being applied or is not ready yet.
 	ReasonInstalling = "Installing"
-	// ReasonTimeout: a module's objects did not become ready in time.
+	// ReasonTimeout means that a module's objects did not become ready in time.
 	ReasonTimeout = "Timeout"
-	// ReasonRendered: a module's content was rendered to objects.
+	// ReasonRendered means that a module's content was rendered to objects.
 	ReasonRendered = "Rendered"
-	// ReasonContentMissing: the runtime does not have a module's content.
+	// ReasonContentMissing means that the runtime does not have a module's content.
 	ReasonContentMissing = "ContentMissing"
-	// ReasonContentBroken: a module's content could not be read or rendered.
+	// ReasonContentBroken means that a module's content could not be read or rendered.
 	ReasonContentBroken = "ContentBroken"
-	// ReasonValueUndefined: a module uses a value that its runtime does not define. The message contains the module and
-	// the value.
+	// ReasonValueUndefined means that a module uses a value that its runtime does not define. The message contains the
+	// module and the value.
 	ReasonValueUndefined = "ValueUndefined"
-	// ReasonSourceBroken: a Manifest's spec.install.source does not name any content.
+	// ReasonSourceBroken means that a Manifest's spec.install.source does not name any content.
 	ReasonSourceBroken = "SourceBroken"
-	// ReasonUnknownKind: a module has objects of a kind that the API server does not serve.
+	// ReasonUnknownKind means that a module has objects of a kind that the API server does not serve.
 	ReasonUnknownKind = "UnknownKind"
-	// ReasonProtected: a module contains objects that modules must not contain.
+	// ReasonProtected means that a module contains objects that modules must not contain.
 	ReasonProtected = "Protected"
-	// ReasonConflict: an object of a module belongs to another module, or existed before the module and has no owner
-	// that the agent knows.
+	// ReasonConflict means that an object of a module belongs to another module, or existed before the module and has
+	// no owner that the agent knows.
 	ReasonConflict = "Conflict"
 	// ReasonRightsUnknown is a reason of Rights: the API server could not review the permissions of the module's
 	// ServiceAccount, for example because it cannot call an authorization webhook. The agent uses a dry run of all
@@ -49,26 +49,27 @@ const (
 	// ReasonRightsReviewed is a reason of Rights: after an earlier failure, the API server reviewed the permissions of
 	// the module's ServiceAccount.
 	ReasonRightsReviewed = "RightsReviewed"
-	// ReasonForbidden: the module's ServiceAccount does not have a required permission.
+	// ReasonForbidden means that the module's ServiceAccount does not have a required permission.
 	ReasonForbidden = "Forbidden"
-	// ReasonImagesBroken: the image rules could not be applied.
+	// ReasonImagesBroken means that the image rules could not be applied.
 	ReasonImagesBroken = "ImagesBroken"
-	// ReasonImagePull: the kubelet cannot pull an image of a module.
+	// ReasonImagePull means that the kubelet cannot pull an image of a module.
 	ReasonImagePull = "ImagePull"
-	// ReasonImagesListed: the module's component descriptor lists all images of the module's objects.
+	// ReasonImagesListed means that the module's component descriptor lists all images of the module's objects.
 	ReasonImagesListed = "Listed"
-	// ReasonImagesNotListed: the module's component descriptor does not list all images of the module's objects.
+	// ReasonImagesNotListed means that the module's component descriptor does not list all images of the module's
+	// objects.
 	ReasonImagesNotListed = "NotListed"
-	// ReasonNoImagesListed: the module's component descriptor lists no images.
+	// ReasonNoImagesListed means that the module's component descriptor lists no images.
 	ReasonNoImagesListed = "NothingListed"
-	// ReasonRemoving: a module's objects are being deleted.
+	// ReasonRemoving means that a module's objects are being deleted.
 	ReasonRemoving = "Removing"
-	// ReasonRestoring: a Manifest was deleted, but no bundle removes its module. The module stays installed, and the
-	// agent restores the Manifest.
+	// ReasonRestoring means that a Manifest was deleted, but no bundle removes its module. The module stays installed,
+	// and the agent restores the Manifest.
 	ReasonRestoring = "Restoring"
-	// ReasonCustomResourcesExist: a module can only be removed once its custom resources are deleted.
+	// ReasonCustomResourcesExist means that a module can only be removed once its custom resources are deleted.
 	ReasonCustomResourcesExist = "CustomResourcesExist"
-	// ReasonUnmanaged: a module is no longer managed. Its objects stay in the runtime.
+	// ReasonUnmanaged means that a module is no longer managed. Its objects stay in the runtime.
 	ReasonUnmanaged = "Unmanaged"
 
 	// ReasonRecreating is the reason of the Event on a Manifest whose new version requires objects to be recreated.

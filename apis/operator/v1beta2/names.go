@@ -35,19 +35,19 @@ const (
 	LabelSync = Group + "/sync"
 	// LabelSignature is set on Secrets with public keys. Its value is the name of the signatures that the keys verify.
 	LabelSignature = Group + "/signature"
-	// LabelForceDeletion is specific to kyma-pull: the deletion of a Kyma with this label does not wait for its
-	// runtime.
+	// LabelForceDeletion is "true" on a Kyma to force its deletion. The deletion of a Kyma with this label does not
+	// wait for its runtime.
 	LabelForceDeletion = "kyma-pull.dev/force-deletion"
-	// LabelRuntimeGone is specific to kyma-pull: "true" on a Kyma in KCP whose runtime's cluster no longer exists. The
-	// deletion of the Kyma completes immediately, even while the registry is unavailable.
+	// LabelRuntimeGone is "true" on a Kyma in KCP whose runtime's cluster no longer exists. The deletion of the Kyma
+	// completes immediately, even while the registry is unavailable.
 	LabelRuntimeGone = "kyma-pull.dev/runtime-gone"
-	// LabelControlPlane is specific to kyma-pull: "true" on the Kyma in KCP whose runtime is the control plane's own
-	// cluster. Only this runtime gets the modules whose target is the control plane.
+	// LabelControlPlane is "true" on the Kyma in KCP whose runtime is the control plane's own cluster. Only this
+	// runtime gets the modules whose target is the control plane.
 	LabelControlPlane = "kyma-pull.dev/control-plane"
-	// LabelSecretFor is specific to kyma-pull: its value identifies the runtime to which a Secret is delivered. Kyma's
-	// own label for runtimes cannot be used, because it is also set on Secrets that must stay in the control plane.
+	// LabelSecretFor identifies the runtime to which a Secret is delivered. Kyma's own label for runtimes cannot be
+	// used, because it is also set on Secrets that must stay in the control plane.
 	LabelSecretFor = "kyma-pull.dev/secret-for"
-	// LabelSealed is specific to kyma-pull: "true" on Secrets in a runtime that a bundle delivered in encrypted form.
+	// LabelSealed is "true" on Secrets in a runtime that a bundle delivered in encrypted form.
 	LabelSealed = "kyma-pull.dev/sealed"
 
 	// AnnotationFQDN is set on a Manifest to the name of the OCM component of its module.
@@ -59,142 +59,132 @@ const (
 	AnnotationClusterScoped = Group + "/is-cluster-scoped"
 	// AnnotationCustomStateCheck is set on a Manifest to the spec.customStateCheck of its ModuleTemplate, in JSON.
 	AnnotationCustomStateCheck = Group + "/custom-state-check"
-	// AnnotationAdopt is specific to kyma-pull: on an object in a runtime, the Manifest, as NAMESPACE/NAME, whose
-	// module can take over the object without having created the object.
+	// AnnotationAdopt on an object in a runtime contains the Manifest, as NAMESPACE/NAME, whose module can take over
+	// the object without having created the object.
 	AnnotationAdopt = "kyma-pull.dev/adopt"
-	// AnnotationModule is specific to kyma-pull: the requested name of a module, for names that are not valid in a
-	// label.
+	// AnnotationModule is the requested name of a module, for names that are not valid in a label.
 	AnnotationModule = "kyma-pull.dev/module"
-	// AnnotationRevokedKeys is specific to kyma-pull: the thumbprints of revoked agent keys, separated by spaces.
-	// Reports that are signed with these keys are refused.
+	// AnnotationRevokedKeys lists the thumbprints of revoked agent keys, separated by spaces. Reports that are signed
+	// with these keys are refused.
 	AnnotationRevokedKeys = "kyma-pull.dev/revoked-keys"
-	// AnnotationHandOver is specific to kyma-pull: the proof that an operator assigned the runtime to exactly this
-	// Kyma. `kcp-publisher move` writes it. The proof requires the fleet's token secret, so write access to the Kyma is
-	// not enough to create it.
+	// AnnotationHandOver is the proof that an operator assigned the runtime to exactly this Kyma. `kcp-publisher move`
+	// writes it. The proof requires the fleet's token secret, so write access to the Kyma is not enough to create it.
 	AnnotationHandOver = "kyma-pull.dev/hand-over"
-	// AnnotationMovedAway is specific to kyma-pull: `kcp-publisher move --away` sets it to "true" on a Kyma whose
-	// runtime moves to another control plane. The publisher then publishes no bundles for the Kyma, and deleting the
-	// Kyma does not remove objects from the runtime.
+	// AnnotationMovedAway is "true" on a Kyma whose runtime moves to another control plane. `kcp-publisher move --away`
+	// sets it. The publisher then publishes no bundles for the Kyma, and deleting the Kyma does not remove objects from
+	// the runtime.
 	AnnotationMovedAway = "kyma-pull.dev/moved-away"
-	// AnnotationPermissionProbe is specific to kyma-pull: the admission policy of the publisher's chart refuses this
-	// annotation on a Kyma for every user. The publisher sets the annotation in a dry run to check whether the API
-	// server enforces the policy.
+	// AnnotationPermissionProbe is an annotation that the admission policy of the publisher's chart refuses on a Kyma
+	// for every user. The publisher sets the annotation in a dry run to check whether the API server enforces the
+	// policy.
 	AnnotationPermissionProbe = "kyma-pull.dev/permission-probe"
 	// AnnotationReconcileRequested is defined by Flux: a new value on a Kyma in KCP makes the publisher reconcile the
 	// Kyma immediately, including the runtime's report and the bundle in the registry. Afterwards,
 	// status.lastHandledReconcileAt contains the value.
 	AnnotationReconcileRequested = "reconcile.fluxcd.io/requestedAt"
-	// AnnotationSuspendReason is specific to kyma-pull: the reason why an operator suspended a Kyma with
-	// LabelSkipReconciliation.
+	// AnnotationSuspendReason is the reason why an operator suspended a Kyma with LabelSkipReconciliation.
 	AnnotationSuspendReason = "kyma-pull.dev/suspend-reason"
-	// AnnotationRootOfTrust is specific to kyma-pull: on the publisher's Lease, the fleet, epoch, version and expiry of
-	// the current root of trust, in JSON. It is only informational: kyma-pull makes no decision based on it.
+	// AnnotationRootOfTrust on the publisher's Lease contains the fleet, epoch, version and expiry of the current root
+	// of trust, in JSON. It is only informational: kyma-pull makes no decision based on it.
 	AnnotationRootOfTrust = "kyma-pull.dev/root-of-trust"
-	// AnnotationAutonomy is specific to kyma-pull: "Catalog" on a Kyma whose runtime can install modules from the
-	// offers of its last bundle without the control plane.
+	// AnnotationAutonomy is "Catalog" on a Kyma whose runtime can install modules from the offers of its last bundle
+	// without the control plane.
 	AnnotationAutonomy = "kyma-pull.dev/autonomy"
-	// AnnotationAgentImage is specific to kyma-pull: the image, by digest, that the agent of a Kyma's runtime must run.
-	// If empty, the agent keeps its current image.
+	// AnnotationAgentImage is the image, by digest, that the agent of a Kyma's runtime must run. If empty, the agent
+	// keeps its current image.
 	AnnotationAgentImage = "kyma-pull.dev/agent-image"
-	// AnnotationAgentRollbackFrom is specific to kyma-pull: digests of agent images, separated by commas. If the agent
-	// of a Kyma's runtime runs one of these images, it can be rolled back to an older image. An agent otherwise refuses
-	// older images.
+	// AnnotationAgentRollbackFrom contains digests of agent images, separated by commas. If the agent of a Kyma's
+	// runtime runs one of these images, it can be rolled back to an older image. An agent otherwise refuses older
+	// images.
 	AnnotationAgentRollbackFrom = "kyma-pull.dev/agent-rollback-from"
-	// AnnotationImages is specific to kyma-pull: on a Manifest, the image sources and pull Secret from the bundle's
-	// settings, in JSON.
+	// AnnotationImages on a Manifest contains the image sources and pull Secret from the bundle's settings, in JSON.
 	AnnotationImages = "kyma-pull.dev/images"
-	// AnnotationApplied is specific to kyma-pull: on a Manifest, the version that was last applied completely, as an
-	// AppliedVersion in JSON.
+	// AnnotationApplied on a Manifest contains the version that was last applied completely, as an AppliedVersion in
+	// JSON.
 	AnnotationApplied = "kyma-pull.dev/applied"
-	// AnnotationAppliedSignature is specific to kyma-pull: the signature of AnnotationApplied by the agent's key, in
-	// base64. Without a valid signature, the agent reports the version but does not correct its drift.
+	// AnnotationAppliedSignature is the signature of AnnotationApplied by the agent's key, in base64. Without a valid
+	// signature, the agent reports the version but does not correct its drift.
 	AnnotationAppliedSignature = "kyma-pull.dev/applied-signature"
-	// AnnotationRecreate is specific to kyma-pull: it allows agents to delete and recreate an object if the API server
-	// refuses a change of an immutable field. It is "true" on an object in a module's content, or on a ModuleTemplate
-	// for all objects of its version. An object of a kind that stores data requires the value RecreateWithData on the
-	// object itself.
+	// AnnotationRecreate allows agents to delete and recreate an object if the API server refuses a change of an
+	// immutable field. It is "true" on an object in a module's content, or on a ModuleTemplate for all objects of its
+	// version. An object of a kind that stores data requires the value RecreateWithData on the object itself.
 	AnnotationRecreate = "kyma-pull.dev/recreate"
-	// AnnotationRecreated is specific to kyma-pull: on a Manifest, the digest of the version for which the agent last
-	// recreated objects, and the UIDs of the deleted objects. The agent deletes no other object for that version.
+	// AnnotationRecreated on a Manifest contains the digest of the version for which the agent last recreated objects,
+	// and the UIDs of the deleted objects. The agent deletes no other object for that version.
 	AnnotationRecreated = "kyma-pull.dev/recreated"
-	// AnnotationIgnoreFields is specific to kyma-pull: on a module's object, the fields that the agent no longer
-	// manages once the object exists. Its value is JSON pointers (RFC 6901) in a JSON array or separated by commas.
+	// AnnotationIgnoreFields on a module's object contains the fields that the agent no longer manages once the object
+	// exists. Its value is JSON pointers (RFC 6901) in a JSON array or separated by commas.
 	AnnotationIgnoreFields = "kyma-pull.dev/ignore-fields"
-	// AnnotationDeleteWithData is specific to kyma-pull: "true" on a PersistentVolumeClaim, PersistentVolume or
-	// Namespace that an upgrade can delete together with its data. Without this annotation, the agent keeps such an
-	// object when a new version omits it.
+	// AnnotationDeleteWithData is "true" on a PersistentVolumeClaim, PersistentVolume or Namespace that an upgrade can
+	// delete together with its data. Without this annotation, the agent keeps such an object when a new version omits
+	// it.
 	AnnotationDeleteWithData = "kyma-pull.dev/delete-with-data"
-	// AnnotationCompletedJobs is specific to kyma-pull: on a Manifest, the digest of a version, and the version's Jobs
-	// that completed and were deleted. The agent does not create these Jobs again for that version.
+	// AnnotationCompletedJobs on a Manifest contains the digest of a version, and the version's Jobs that completed and
+	// were deleted. The agent does not create these Jobs again for that version.
 	AnnotationCompletedJobs = "kyma-pull.dev/completed-jobs"
-	// AnnotationRequiresFeatures is specific to kyma-pull: on a ModuleTemplate, the agent features that its version
-	// requires, separated by commas. Bundles copy it to the Manifest.
+	// AnnotationRequiresFeatures on a ModuleTemplate contains the agent features that its version requires, separated
+	// by commas. Bundles copy it to the Manifest.
 	AnnotationRequiresFeatures = "kyma-pull.dev/requires-features"
-	// AnnotationValues is specific to kyma-pull: on a Kyma in KCP, named values of its runtime, as a JSON object of
-	// strings. On a Manifest, the agent sets it to the values that the module uses, with null for undefined values.
+	// AnnotationValues on a Kyma in KCP contains named values of its runtime, as a JSON object of strings. On a
+	// Manifest, the agent sets it to the values that the module uses, with null for undefined values.
 	AnnotationValues = "kyma-pull.dev/values"
-	// AnnotationReportDetails is specific to kyma-pull: on a Kyma in KCP, the details that its runtime adds to reports,
-	// separated by commas. Possible details are events, logs of failing containers, and objects of modules.
+	// AnnotationReportDetails on a Kyma in KCP contains the details that its runtime adds to reports, separated by
+	// commas. Possible details are events, logs of failing containers, and objects of modules.
 	AnnotationReportDetails = "kyma-pull.dev/report-details"
-	// AnnotationCheckRun is specific to kyma-pull: on a Kyma in KCP, a request to run checks once in its runtime, as
-	// JSON with the fields id, module and checks. `kcp-publisher rollout check` writes it. The runtime's report
-	// contains the result.
+	// AnnotationCheckRun on a Kyma in KCP contains a request to run checks once in its runtime, as JSON with the fields
+	// id, module and checks. `kcp-publisher rollout check` writes it. The runtime's report contains the result.
 	AnnotationCheckRun = "kyma-pull.dev/check-run"
-	// AnnotationUsesValues is specific to kyma-pull: on a ModuleTemplate, the names of the values that its default CR
-	// and chart values refer to, separated by commas. Bundles copy it to the Manifest.
+	// AnnotationUsesValues on a ModuleTemplate contains the names of the values that its default CR and chart values
+	// refer to, separated by commas. Bundles copy it to the Manifest.
 	AnnotationUsesValues = "kyma-pull.dev/uses-values"
-	// AnnotationRemoval is specific to kyma-pull: "true" on a Manifest whose module the agent removes because of a
-	// bundle. If a Manifest without this annotation is deleted, its module stays installed and the agent restores the
-	// Manifest.
+	// AnnotationRemoval is "true" on a Manifest whose module the agent removes because of a bundle. If a Manifest
+	// without this annotation is deleted, its module stays installed and the agent restores the Manifest.
 	AnnotationRemoval = "kyma-pull.dev/removal"
-	// AnnotationRestoring is specific to kyma-pull: "true" on a restored Manifest until its inventory is complete
-	// again.
+	// AnnotationRestoring is "true" on a restored Manifest until its inventory is complete again.
 	AnnotationRestoring = "kyma-pull.dev/restoring"
-	// AnnotationCarried is specific to kyma-pull: set on a Kyma in KCP if people carry its bundles and reports, for
-	// example on a USB drive. Its value is the allowed time without a report, such as 2160h; "true" means 90 days.
+	// AnnotationCarried is set on a Kyma in KCP if people carry its bundles and reports, for example on a USB drive.
+	// Its value is the allowed time without a report, such as 2160h; "true" means 90 days.
 	AnnotationCarried = "kyma-pull.dev/carried"
-	// AnnotationSecretName and AnnotationSecretNamespace are specific to kyma-pull: the name and namespace of a Secret
-	// in the runtime. The default name is the Secret's name in the control plane. The default namespace is kyma-system.
+	// AnnotationSecretName and AnnotationSecretNamespace are the name and namespace of a Secret in the runtime. The
+	// default name is the Secret's name in the control plane. The default namespace is kyma-system.
 	AnnotationSecretName      = "kyma-pull.dev/secret-name"
 	AnnotationSecretNamespace = "kyma-pull.dev/secret-namespace"
 	// AnnotationUnmanaged is "true" on a Manifest whose module is no longer managed: the agent removes the Manifest and
 	// leaves the module's objects in place.
 	AnnotationUnmanaged = Group + "/is-unmanaged"
-	// AnnotationPublicFields is specific to kyma-pull: fields of a ModuleTemplate or ModuleReleaseMeta, separated by
-	// commas, that look like a secret but are public, such as "spec.data.spec.example".
+	// AnnotationPublicFields lists fields of a ModuleTemplate or ModuleReleaseMeta, separated by commas, that look like
+	// a secret but are public, such as "spec.data.spec.example".
 	AnnotationPublicFields = "kyma-pull.dev/public-fields"
-	// AnnotationGitCommit and AnnotationGitDigest are specific to kyma-pull: the Git commit that last changed an object
-	// of the control plane, and the SHA-256 digest of the object in that commit. Bundles do not contain these
-	// annotations.
+	// AnnotationGitCommit and AnnotationGitDigest are the Git commit that last changed an object of the control plane,
+	// and the SHA-256 digest of the object in that commit. Bundles do not contain these annotations.
 	AnnotationGitCommit = "kyma-pull.dev/git-commit"
 	AnnotationGitDigest = "kyma-pull.dev/git-digest"
-	// LabelShard is specific to kyma-pull: the publisher shard of a Kyma, such as 3-of-6. The publisher sets it and
-	// reverts changes by other clients.
+	// LabelShard is the publisher shard of a Kyma, such as 3-of-6. The publisher sets it and reverts changes by other
+	// clients.
 	LabelShard = "kyma-pull.dev/shard"
-	// AnnotationPrune is specific to kyma-pull: with the value PruneDisabled, an object in the control plane is not
-	// deleted when a Git commit omits the object.
+	// AnnotationPrune with the value PruneDisabled protects an object in the control plane from deletion when a Git
+	// commit omits the object.
 	AnnotationPrune = "kyma-pull.dev/prune"
 	PruneDisabled   = "disabled"
-	// AnnotationAllowPrune is specific to kyma-pull: on the ConfigMap kyma-pull-git, the commit that is allowed to
-	// delete all objects that it omits.
+	// AnnotationAllowPrune on the ConfigMap kyma-pull-git contains the commit that is allowed to delete all objects
+	// that it omits.
 	AnnotationAllowPrune = "kyma-pull.dev/allow-prune"
-	// AnnotationApprovedRemovals is specific to kyma-pull: on a Kyma in KCP, the removals with decision Held that an
-	// operator approved, separated by commas. Each entry is MODULE@TIME of an entry in status.runtime.removals. MODULE
-	// is empty for all modules of a deleted Kyma.
+	// AnnotationApprovedRemovals on a Kyma in KCP contains the removals with decision Held that an operator approved,
+	// separated by commas. Each entry is MODULE@TIME of an entry in status.runtime.removals. MODULE is empty for all
+	// modules of a deleted Kyma.
 	AnnotationApprovedRemovals = "kyma-pull.dev/approved-removals"
-	// AnnotationMaintenanceWindows is specific to kyma-pull: the maintenance windows of one runtime, on its Kyma in
-	// KCP, in JSON. They replace the windows of the publisher's maintenance policy. Times have a fixed offset from UTC
-	// and ignore daylight saving time: 02:00:00+02:00 is 01:00 in Berlin in winter.
+	// AnnotationMaintenanceWindows on a Kyma in KCP contains the maintenance windows of its runtime, in JSON. They
+	// replace the windows of the publisher's maintenance policy. Times have a fixed offset from UTC and ignore daylight
+	// saving time: 02:00:00+02:00 is 01:00 in Berlin in winter.
 	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
-	// AnnotationEarlyUpgrades is specific to kyma-pull: "true" on a Kyma in KCP allows the runtime's admin to upgrade
-	// before the next maintenance window. The admin then sets spec.skipMaintenanceWindows or AnnotationUpgradeAt on the
-	// runtime's Kyma.
+	// AnnotationEarlyUpgrades is "true" on a Kyma in KCP whose runtime's admin can upgrade before the next maintenance
+	// window. The admin then sets spec.skipMaintenanceWindows or AnnotationUpgradeAt on the runtime's Kyma.
 	AnnotationEarlyUpgrades = "kyma-pull.dev/early-upgrades"
-	// AnnotationUpgradeAt is specific to kyma-pull: on a runtime's Kyma, the time from which upgrades no longer wait
-	// for the next maintenance window, such as 2026-11-21T21:00:00Z. It has no effect after that window has begun.
+	// AnnotationUpgradeAt on a runtime's Kyma contains the time from which upgrades no longer wait for the next
+	// maintenance window, such as 2026-11-21T21:00:00Z. It has no effect after that window has begun.
 	AnnotationUpgradeAt = "kyma-pull.dev/upgrade-at"
-	// AnnotationHoldPromotion is specific to kyma-pull: on a ModuleTemplate, the reason why PromotionPolicies must not
-	// promote its version. Bundles do not contain it.
+	// AnnotationHoldPromotion on a ModuleTemplate contains the reason why PromotionPolicies must not promote its
+	// version. Bundles do not contain it.
 	AnnotationHoldPromotion = "kyma-pull.dev/hold-promotion"
 	// AnnotationTarget is set on a ModuleTemplate to the cluster in which the module is installed. In v1beta1,
 	// spec.target contains its value.
@@ -316,18 +306,19 @@ type State string
 
 // States of modules and Kymas.
 const (
-	// StateReady: everything requested is installed and works.
+	// StateReady means that everything requested is installed and works.
 	StateReady State = "Ready"
-	// StateProcessing: a module is being installed, upgraded or removed, or the runtime has not reported it yet.
+	// StateProcessing means that a module is being installed, upgraded or removed, or the runtime has not reported it
+	// yet.
 	StateProcessing State = "Processing"
-	// StateError: a module cannot be installed or does not work, or no bundle can be published.
+	// StateError means that a module cannot be installed or does not work, or no bundle can be published.
 	StateError State = "Error"
-	// StateWarning: the installed modules work, but an operator must act. The message contains the problem.
+	// StateWarning means that the installed modules work, but an operator must act. The message contains the problem.
 	StateWarning State = "Warning"
-	// StateDeleting: the Kyma is deleted and its modules are being removed, or one module is being removed.
+	// StateDeleting means that the Kyma is deleted and its modules are being removed, or one module is being removed.
 	StateDeleting State = "Deleting"
-	// StateUnmanaged: a module is not managed because its spec.modules[].managed is false. It does not affect the state
-	// of the Kyma.
+	// StateUnmanaged means that a module is not managed because its spec.modules[].managed is false. It does not affect
+	// the state of the Kyma.
 	StateUnmanaged State = "Unmanaged"
 )
 

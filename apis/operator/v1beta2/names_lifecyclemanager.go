@@ -6,16 +6,16 @@ const (
 	// AnnotationOwnedByDeprecated identifies the Manifest that an object belongs to. lifecycle-manager sets it instead
 	// of AnnotationOwnedBy.
 	AnnotationOwnedByDeprecated = "deprecated-" + AnnotationOwnedBy
-	// AnnotationInherited is specific to kyma-pull: on a Manifest in a runtime, a digest of the objects that its module
-	// inherited from lifecycle-manager. These objects are in the Manifest's inventory, and the agent accepts
-	// lifecycle-manager's ownership marks on them.
+	// AnnotationInherited on a Manifest in a runtime contains a digest of the objects that its module inherited from
+	// lifecycle-manager. These objects are in the Manifest's inventory, and the agent accepts lifecycle-manager's
+	// ownership marks on them.
 	AnnotationInherited = "kyma-pull.dev/inherited"
-	// AnnotationKymas is specific to kyma-pull: on a Manifest in a runtime, the runtime's Kyma in the control plane and
-	// the Kymas that owned the runtime before, as NAMESPACE/NAME separated by commas. lifecycle-manager's ownership
-	// marks on objects contain the name of one of these Kymas.
+	// AnnotationKymas on a Manifest in a runtime contains the runtime's Kyma in the control plane and the Kymas that
+	// owned the runtime before, as NAMESPACE/NAME separated by commas. lifecycle-manager's ownership marks on objects
+	// contain the name of one of these Kymas.
 	AnnotationKymas = "kyma-pull.dev/kymas"
-	// AnnotationReleased is specific to kyma-pull: "true" on a Manifest in a runtime whose module is returned to
-	// lifecycle-manager. The Manifest stays, and the field manager of lifecycle-manager owns the agent's fields again.
+	// AnnotationReleased is "true" on a Manifest in a runtime whose module is returned to lifecycle-manager. The
+	// Manifest stays, and the field manager of lifecycle-manager owns the agent's fields again.
 	AnnotationReleased = "kyma-pull.dev/released"
 	// ReasonLeftoverRemoved is the reason of an Event on a runtime's Kyma: the agent removed leftovers of
 	// lifecycle-manager. The message names them.

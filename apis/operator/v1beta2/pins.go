@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// AnnotationPinnedVersions is specific to kyma-pull: on a Kyma, the modules that are pinned to a version regardless
-	// of their channel, such as "keda=1.7.0,istio=1.2.0". It is read from the runtime's Kyma, and from the Kyma in KCP
-	// until the runtime has reported its Kyma.
+	// AnnotationPinnedVersions on a Kyma contains the modules that are pinned to a version regardless of their channel,
+	// such as "keda=1.7.0,istio=1.2.0". It is read from the runtime's Kyma, and from the Kyma in KCP until the runtime
+	// has reported its Kyma.
 	AnnotationPinnedVersions = "kyma-pull.dev/pinned-versions"
 	// maxPinnedVersionsBytes and maxPinnedVersions limit AnnotationPinnedVersions. A bundle can have at most 500
 	// modules, and an object's annotations are limited to 256 KiB.

@@ -11,9 +11,9 @@ const (
 	// ReasonFailed is the reason of a Warning Event: the state changed to Error, or from a better state to Warning. The
 	// Event has the message of condition Ready.
 	ReasonFailed = "Failed"
-	// ReasonRuntimeSilent: no report of the runtime was received within the allowed silence.
+	// ReasonRuntimeSilent means that no report of the runtime was received within the allowed silence.
 	ReasonRuntimeSilent = "RuntimeSilent"
-	// ReasonRuntimeHeard: a silent runtime reports again.
+	// ReasonRuntimeHeard means that a silent runtime reports again.
 	ReasonRuntimeHeard = "RuntimeHeard"
 	// ReasonRootExpires is the reason of an Event on the publisher's Lease: the root of trust expires soon, or has
 	// expired.
@@ -22,9 +22,9 @@ const (
 
 // Reasons of the Event that is emitted when the finalizer of a deleted Kyma is removed.
 const (
-	// ReasonRuntimeEmpty: the runtime has reported that all modules are removed.
+	// ReasonRuntimeEmpty means that the runtime has reported that all modules are removed.
 	ReasonRuntimeEmpty = "RuntimeEmpty"
-	// ReasonHandedOver: the runtime belongs to another Kyma or control plane and keeps its modules.
+	// ReasonHandedOver means that the runtime belongs to another Kyma or control plane and keeps its modules.
 	ReasonHandedOver = "HandedOver"
 	// ReasonCloneDetected is the reason of a Warning Event on a Kyma: two agents use the key of its runtime.
 	ReasonCloneDetected = "CloneDetected"

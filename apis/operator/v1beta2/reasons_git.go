@@ -3,29 +3,31 @@ package v1beta2
 // Reasons of the status and of Events of the Git source. The ConfigMap kyma-pull-git contains the status, and the
 // Events are on this ConfigMap.
 const (
-	// ReasonCommitApplied: the control plane has all objects of the commit.
+	// ReasonCommitApplied means that the control plane has all objects of the commit.
 	ReasonCommitApplied = "CommitApplied"
-	// ReasonFetchFailed: the repository did not respond, or the branch or tag was not found. The publisher made no
-	// changes.
+	// ReasonFetchFailed means that the repository did not respond, or the branch or tag was not found. The publisher
+	// made no changes.
 	ReasonFetchFailed = "FetchFailed"
-	// ReasonAuthenticationFailed: the repository did not accept the credentials. The publisher made no changes.
+	// ReasonAuthenticationFailed means that the repository did not accept the credentials. The publisher made no
+	// changes.
 	ReasonAuthenticationFailed = "AuthenticationFailed"
-	// ReasonHostKeyRefused: known_hosts does not contain the key of the SSH server. The publisher made no changes.
+	// ReasonHostKeyRefused means that known_hosts does not contain the key of the SSH server. The publisher made no
+	// changes.
 	ReasonHostKeyRefused = "HostKeyRefused"
-	// ReasonCommitRefused: the commit cannot be applied. The publisher made no changes. The message contains the file
-	// and line.
+	// ReasonCommitRefused means that the commit cannot be applied. The publisher made no changes. The message contains
+	// the file and line.
 	ReasonCommitRefused = "CommitRefused"
-	// ReasonPruneNotAllowed: the commit requires permission to delete the objects that it omits. The publisher made no
-	// changes.
+	// ReasonPruneNotAllowed means that the commit requires permission to delete the objects that it omits. The
+	// publisher made no changes.
 	ReasonPruneNotAllowed = "PruneNotAllowed"
-	// ReasonRewindNotAllowed: the commit does not descend from the previously applied commit. The publisher made no
-	// changes.
+	// ReasonRewindNotAllowed means that the commit does not descend from the previously applied commit. The publisher
+	// made no changes.
 	ReasonRewindNotAllowed = "RewindNotAllowed"
-	// ReasonCommitApplyFailed: the API server did not respond, or refused an object that it had accepted in a dry run.
-	// The publisher publishes no bundles until a commit is applied completely.
+	// ReasonCommitApplyFailed means that the API server did not respond, or refused an object that it had accepted in a
+	// dry run. The publisher publishes no bundles until a commit is applied completely.
 	ReasonCommitApplyFailed = "CommitApplyFailed"
-	// ReasonCommitOverwritten: the commit was applied, but another client immediately changed objects of the commit
-	// again. The publisher publishes the commit anyway if only Kymas differ, or if the commit was applied completely
-	// before.
+	// ReasonCommitOverwritten means that the commit was applied, but another client immediately changed objects of the
+	// commit again. The publisher publishes the commit anyway if only Kymas differ, or if the commit was applied
+	// completely before.
 	ReasonCommitOverwritten = "CommitOverwritten"
 )

@@ -3,16 +3,16 @@ package v1beta2
 // Labels and annotations of a Kyma in the control plane whose runtime is taken over from lifecycle-manager, and names
 // that lifecycle-manager uses in the control plane.
 const (
-	// LabelTakeover is specific to kyma-pull: TakeoverActive on a Kyma that is being taken over, and TakeoverFinished
-	// on a Kyma that was taken over, as long as lifecycle-manager runs. Such a Kyma also has LabelSkipReconciliation.
-	// With LabelTakeover, LabelSkipReconciliation stops lifecycle-manager but not the publisher.
+	// LabelTakeover is TakeoverActive on a Kyma that is being taken over, and TakeoverFinished on a Kyma that was taken
+	// over, as long as lifecycle-manager runs. Such a Kyma also has LabelSkipReconciliation. With LabelTakeover,
+	// LabelSkipReconciliation stops lifecycle-manager but not the publisher.
 	LabelTakeover = "kyma-pull.dev/takeover"
 	// TakeoverActive and TakeoverFinished are the values of LabelTakeover.
 	TakeoverActive   = "true"
 	TakeoverFinished = "finished"
-	// AnnotationTakeoverPhase is specific to kyma-pull: the phase of the takeover of a Kyma with LabelTakeover. In
-	// "adopt", the default, the agent adopts modules. In "clean", it removes leftovers of lifecycle-manager. In
-	// "release", it returns the modules to lifecycle-manager.
+	// AnnotationTakeoverPhase is the phase of the takeover of a Kyma with LabelTakeover. In "adopt", the default, the
+	// agent adopts modules. In "clean", it removes leftovers of lifecycle-manager. In "release", it returns the modules
+	// to lifecycle-manager.
 	AnnotationTakeoverPhase = "kyma-pull.dev/takeover-phase"
 	// ReasonTakeover is the reason of Events on a Kyma that describe the progress of its takeover.
 	ReasonTakeover = "Takeover"
