@@ -58,6 +58,19 @@ func placeOf(problem error, document *yaml.Node, shown string) string {
 	return fmt.Sprintf("%s:%d:%d", shown, at.Line, at.Column)
 }
 
+// checkKind returns an error for an object of another API, and for a kustomization.
+func checkKind(apiVersion, kind, file string) error {
+	switch {
+	case apiVersion == v1beta2.GroupVersion.String(), apiVersion == "v1" && kind == "Secret",
+		apiVersion == fleet.GroupVersion.String() && (kind == "RolloutPolicy" || kind == "PromotionPolicy"):
+		return nil
+	case isKustomization(file, apiVersion):
+		return errors.New("is a kustomization, and kustomizations are not built: remove it from the folder, or use the " +
+			"output of kustomize build")
+	}
+	return fmt.Errorf("unknown apiVersion %q of kind %q, must be %s", apiVersion, kind, v1beta2.GroupVersion)
+}
+
 // isKustomization reports whether a document is a kustomization, which can have no apiVersion.
 func isKustomization(file, apiVersion string) bool {
 	group, _, _ := strings.Cut(apiVersion, "/")
@@ -86,18 +99,8 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 	if err := json.Unmarshal(data, &kind); err != nil {
 		return []error{errors.New("not a Kubernetes object: apiVersion, kind and metadata are required")}
 	}
-	if isKustomization(written.File, kind.APIVersion) {
-		return []error{errors.New("is a kustomization, and kustomizations are not built: remove it from the folder, " +
-			"or use the output of kustomize build")}
-	}
-	isSecret := kind.APIVersion == "v1" && kind.Kind == "Secret"
-	isPolicy := kind.APIVersion == fleet.GroupVersion.String() &&
-		(kind.Kind == "RolloutPolicy" || kind.Kind == "PromotionPolicy")
-	if kind.APIVersion != v1beta2.GroupVersion.String() && !isSecret && !isPolicy {
-		return []error{
-			fmt.Errorf("unknown apiVersion %q of kind %q, must be %s", kind.APIVersion, kind.Kind,
-				v1beta2.GroupVersion),
-		}
+	if err := checkKind(kind.APIVersion, kind.Kind, written.File); err != nil {
+		return []error{err}
 	}
 	object := kind.Kind + " " + strings.TrimPrefix(kind.Metadata.Namespace+"/"+kind.Metadata.Name, "/")
 	if first, ok := seen[object]; ok && kind.Metadata.Name != "" {
