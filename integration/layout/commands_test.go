@@ -60,31 +60,32 @@ var runBy = map[string][]string{
 	},
 	"docs/guides/verify-a-release.md": {release},
 	// The tests on kind run make images.
-	"docs/guides/install.md":             {taken, charts, charts, charts, charts, charts, charts},
-	"docs/guides/removals.md":            {"TestLargeRemovalsWaitForAnApproval"},
-	"docs/guides/repair.md":              {charts},
-	"docs/guides/kind.md":                {taken}, // commands that run the tests on kind
-	"docs/guides/maintenance.md":         {operators},
-	"docs/guides/values.md":              {"TestRuntimesWithDifferentValuesShareOneDocument"},
-	"docs/guides/failure-details.md":     {"TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails"},
-	"docs/guides/modules.md":             {operators},
-	"docs/guides/notifications.md":       {charts},
-	"docs/guides/promotion-trains.md":    {trains},
-	"docs/guides/provenance.md":          {"TestProvenanceGuideCommandsWork"},
-	"docs/reference/kubectl.md":          {operators},
-	"docs/reference/performance-flux.md": {taken}, // benchmarks, which need their own machine
-	"docs/reference/performance.md":      {taken}, // benchmarks, which need their own machine
-	"docs/guides/registry.md":            {tokens, operators, tokens},
-	"docs/guides/ownership.md":           {charts},
-	"docs/guides/rights.md":              {charts, charts, charts, rights, charts},
-	"docs/guides/rollouts.md":            {operators},
-	"docs/runbooks/stolen-keys.md":       {"TestRunbookForStolenKeysWorks"},
-	"docs/runbooks/wrong-clocks.md":      {operators},
-	"docs/tutorials/first-air-gap.md":    {tutorials},
-	"docs/tutorials/first-clusters.md":   {"TestFirstClustersTutorialWorks"},
-	"docs/tutorials/first-fleet.md":      {tutorials},
-	"docs/tutorials/first-module.md":     {tutorials},
-	"docs/tutorials/first-rollout.md":    {operators},
+	"docs/guides/install.md":                 {taken, charts, charts, charts, charts, charts, charts},
+	"docs/guides/removals.md":                {"TestLargeRemovalsWaitForAnApproval"},
+	"docs/guides/repair.md":                  {charts},
+	"docs/guides/kind.md":                    {taken}, // commands that run the tests on kind
+	"docs/guides/maintenance.md":             {operators},
+	"docs/guides/values.md":                  {"TestRuntimesWithDifferentValuesShareOneDocument"},
+	"docs/guides/failure-details.md":         {"TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails"},
+	"docs/guides/modules.md":                 {operators},
+	"docs/guides/notifications.md":           {charts},
+	"docs/guides/promotion-trains.md":        {trains},
+	"docs/guides/provenance.md":              {"TestProvenanceGuideCommandsWork"},
+	"docs/reference/kubectl.md":              {operators},
+	"docs/reference/performance-flux.md":     {taken}, // benchmarks, which need their own machine
+	"docs/reference/performance.md":          {taken}, // benchmarks, which need their own machine
+	"docs/guides/registry.md":                {tokens, operators, tokens},
+	"docs/guides/ownership.md":               {charts},
+	"docs/guides/rights.md":                  {charts, charts, charts, rights, charts},
+	"docs/guides/rollouts.md":                {operators},
+	"docs/runbooks/stolen-keys.md":           {"TestRunbookForStolenKeysWorks"},
+	"docs/runbooks/wrong-clocks.md":          {operators},
+	"docs/tutorials/catch-a-slow-release.md": {"TestSlowReleaseIsRolledBackByItsCheck"},
+	"docs/tutorials/first-air-gap.md":        {tutorials},
+	"docs/tutorials/first-clusters.md":       {"TestFirstClustersTutorialWorks"},
+	"docs/tutorials/first-fleet.md":          {tutorials},
+	"docs/tutorials/first-module.md":         {tutorials},
+	"docs/tutorials/first-rollout.md":        {operators},
 	// The first block and the block with KIND=1 are complete tries. TestTryOfSampleModulePasses and
 	// TestTryOfSampleModulePassesWithPods run the same package.
 	"docs/tutorials/try-a-module.md": {
