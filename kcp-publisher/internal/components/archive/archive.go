@@ -9,7 +9,7 @@ package archive
 
 import (
 	"context"
-	_ "crypto/sha256"
+	_ "crypto/sha256" // registers the hash of digests
 	_ "crypto/sha512"
 	"errors"
 	"fmt"

@@ -7,7 +7,7 @@
 package cache
 
 import (
-	_ "crypto/sha256"
+	_ "crypto/sha256" // registers the hashes of digests
 	_ "crypto/sha512"
 	"errors"
 	"fmt"
