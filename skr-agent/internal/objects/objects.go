@@ -40,6 +40,8 @@ type Syncer struct {
 	labels   labeling
 	takeover takeover.Phases
 
+	// seeded is the generation of the Kyma after this process last changed its spec.
+	seeded int64
 	// written is the digest of the last bundle that was written completely. complete is false while a newer bundle is
 	// being written.
 	written  string
@@ -118,7 +120,7 @@ func (s *Syncer) install(
 	s.attempts.try("Namespace", namespace, "", func() error {
 		return s.namespace(ctx, b.State.Settings.NamespaceLabels, now)
 	})
-	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.kyma(ctx, b.State.Kyma) })
+	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.kyma(ctx, b) })
 	s.catalog(ctx, b.Modules)
 	for _, manifest := range manifests {
 		if !manifest.Unmanaged && unstaged[manifest.Module] != nil {
@@ -148,10 +150,10 @@ func (s *Syncer) outcome() Outcome {
 	return out
 }
 
-// kyma creates the runtime's Kyma. Afterwards, the spec belongs to the runtime's admin, and the agent updates only
-// labels and annotations.
-func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
-	kyma := &v1beta2.Kyma{}
+// kyma creates the runtime's Kyma. After the first report, the spec belongs to the runtime's admin, and the agent
+// updates only labels and annotations.
+func (s *Syncer) kyma(ctx context.Context, b *bundle.Bundle) error {
+	kyma, seed := &v1beta2.Kyma{}, b.State.Kyma
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
 	if apierrors.IsNotFound(err) {
 		if err := s.Client.Create(ctx, newKyma(seed.Spec, seed.Labels, seed.Annotations),
@@ -165,7 +167,14 @@ func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
 	}
 	before := kyma.DeepCopy()
 	keepMetadata(kyma, seed.Labels, seed.Annotations)
-	return s.patch(ctx, before, kyma, "Kyma")
+	followSeed(kyma, b, s.seeded)
+	if err := s.patch(ctx, before, kyma, "Kyma"); err != nil {
+		return err
+	}
+	if kyma.Generation != before.Generation {
+		s.seeded = kyma.Generation
+	}
+	return nil
 }
 
 // with returns a copy of the live labels or annotations with the desired entries.
