@@ -11,9 +11,9 @@ import (
 )
 
 // followSeed sets the spec of the runtime's Kyma to the seed of a bundle that the control plane resolved before the
-// runtime's first report. If the Kyma in the control plane changed since the agent created the runtime's Kyma, the first
-// report would otherwise request other modules than the bundle installs. A spec that another client wrote stays. seeded
-// is the generation after the last such change, or 0.
+// runtime's first report. If the Kyma in the control plane changed since the agent created the runtime's Kyma, the
+// first report would otherwise request other modules than the bundle installs. A spec that another client wrote stays.
+// seeded is the generation after the last such change, or 0.
 func followSeed(kyma *v1beta2.Kyma, b *bundle.Bundle, seeded int64) {
 	// managedFields do not show that a client removed a module, but the generation does.
 	unchanged := kyma.Generation == 1 || kyma.Generation == seeded
