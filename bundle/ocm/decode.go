@@ -362,8 +362,8 @@ func (a accessDocument) access() (Access, error) {
 	return access, nil
 }
 
-// localReference checks the comma-separated digests of a local blob. Component archives write a digest as a file name,
-// "sha256.<hex>".
+// localReference returns a reference to a local blob in the form of digests that are separated by commas. A component
+// archive can contain a digest in the form of a file name, "sha256.<hex>".
 func localReference(reference string) (string, error) {
 	parts := strings.Split(reference, ",")
 	if len(parts) > maxParts {

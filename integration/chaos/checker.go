@@ -216,7 +216,7 @@ func (c *Checker) Asked(at time.Duration, runtime string, modules ...string) {
 	}
 }
 
-// Unasked announces that a runtime stops requesting modules.
+// Unasked records that a runtime requests modules no more, so the checker expects their removal.
 func (c *Checker) Unasked(at time.Duration, runtime string, modules ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -44,7 +44,7 @@ func start(ctx context.Context, options Options) (*server, error) {
 	s := &server{options: options}
 	found, err := assets.Ensure(ctx, s.progress())
 	if err != nil {
-		return nil, fmt.Errorf("obtain the programs of a cluster: %w", err)
+		return nil, fmt.Errorf("find or build kube-apiserver and etcd: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "kyma-pull-cluster-")
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 // firstSlow is the first slow version of scaler.
 var firstSlow = semver.MustParse("1.9.0")
 
-// manager is the Deployment whose image contains the version.
+// manager is the Deployment of scaler. The tag of its image is the version of scaler.
 var manager = client.ObjectKey{Namespace: "kyma-system", Name: "scaler-manager"}
 
 // workload serves requests with the latency of the runtime's version of scaler.

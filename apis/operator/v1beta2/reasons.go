@@ -59,15 +59,15 @@ const (
 	// ReasonAgentSupported is a reason of Features: the agent supports all content of its bundle again.
 	ReasonAgentSupported = "Understood"
 
-	// ReasonConsistent is a reason of Registry: the registry contains the published bundle.
+	// ReasonConsistent is a reason of condition Registry: the registry contains the published bundle.
 	ReasonConsistent = "Consistent"
-	// ReasonRegistryAvailable is a reason of Registry in a runtime, and of the Event at the end of an outage: the agent
-	// can read bundles again.
+	// ReasonRegistryAvailable is a reason of condition Registry in a runtime, and of the Event at the end of an outage:
+	// the agent can read bundles again.
 	ReasonRegistryAvailable = "RegistryAvailable"
-	// ReasonRegistryUnavailable is a reason of Registry in a runtime, and of an Event: the agent cannot read bundles
-	// from the registry. The applied bundle stays in effect.
+	// ReasonRegistryUnavailable is a reason of condition Registry in a runtime, and of an Event: the agent cannot read
+	// bundles from the registry. The applied bundle stays in effect.
 	ReasonRegistryUnavailable = "RegistryUnavailable"
-	// ReasonBundleMissing is a reason of Registry: the registry no longer had a bundle of the runtime.
+	// ReasonBundleMissing is a reason of condition Registry: the registry no longer had a bundle of the runtime.
 	ReasonBundleMissing = "BundleMissing"
 	// ReasonBundleIncomplete is a reason of Registry: the registry had the runtime's bundle but not all documents that
 	// the bundle references.

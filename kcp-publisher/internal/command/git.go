@@ -24,8 +24,8 @@ func (f *gitFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.tag, "git-tag", "", "tag of the Git repository, instead of a branch")
 	flags.StringVar(&f.path, "git-path", "", "folder inside the Git repository; files outside it are ignored")
 	flags.StringVar(&f.credentials, "git-credentials", "",
-		"folder with the files of a Flux Git Secret: username and password, or bearerToken, and ca.crt, or identity "+
-			"and known_hosts")
+		"folder with the files of a Flux Git Secret: for HTTPS, username and password or bearerToken, and optionally "+
+			"ca.crt; for SSH, identity and known_hosts")
 	flags.StringVar(&f.signers, "git-signers", "",
 		"armored OpenPGP key ring or SSH allowed signers file; one of the keys must have signed the commit")
 }

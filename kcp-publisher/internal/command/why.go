@@ -135,7 +135,7 @@ func rolloutsOf(ctx context.Context, api client.Reader, namespace string) (fleet
 	var rollouts v1alpha1.RolloutList
 	err := api.List(ctx, &rollouts, client.InNamespace(namespace))
 	if err != nil && !meta.IsNoMatchError(err) {
-		return fleet.Rollouts{}, fmt.Errorf("list Rollouts that can hold modules: %w", err)
+		return fleet.Rollouts{}, fmt.Errorf("list Rollouts that can hold back versions: %w", err)
 	}
 	return fleet.NewRollouts(rollouts.Items), nil
 }

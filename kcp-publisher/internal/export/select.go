@@ -30,7 +30,7 @@ type need struct {
 	repository string
 	// reference is the blob's name in the file, or empty for a blob that a manifest references.
 	reference string
-	// always is true for the bundles of the file, which are exported in any case.
+	// always is true for a bundle. An export contains its bundles even if the target already has them.
 	always bool
 }
 

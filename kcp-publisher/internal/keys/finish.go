@@ -85,9 +85,9 @@ func (f Folder) activate(files *written, current, root trust.Root) ([]Made, erro
 		case err == nil && !bytes.Equal(there, version.Raw):
 			return nil,
 				fmt.Errorf(
-					"%s already contains a different root of trust with version %d: if the registry has that root "+
-						"as trust:%s, this folder is outdated, so restore the newer folder from a backup; otherwise "+
-						"move the file to another folder",
+					"%s already contains a different root of trust with version %d: if the registry contains the "+
+						"file's root as trust:%s, restore the newer key folder from a backup; otherwise move the "+
+						"file to another folder",
 					f.path(history(version.Version)), version.Version, bundle.RootTag(version.Version))
 		case err != nil && !errors.Is(err, os.ErrNotExist):
 			return nil, err

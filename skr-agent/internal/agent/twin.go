@@ -103,7 +103,7 @@ func (a *Agent) ownReport(ctx context.Context, from store.Reader, reference stri
 	return &report, nil
 }
 
-// cloned returns a message about the second agent, or "" if none was detected.
+// cloned returns a message if a second agent reports with the same key, and "" otherwise.
 func (a *Agent) cloned() string {
 	if a.twins.twin == "" {
 		return ""

@@ -148,7 +148,8 @@ type memo struct {
 	values string
 	// inherited is the value of AnnotationInherited at the last comparison.
 	inherited string
-	// pending is the generation that is not ready yet, since pendingSince. checks is the number of checks since then.
+	// pending is the generation that is not ready yet. pendingSince is the time of its first check, and checks is the
+	// number of its checks.
 	pending      int64
 	pendingSince time.Time
 	checks       int

@@ -23,7 +23,7 @@ type Content struct {
 	Manifest []byte
 }
 
-// located is a content that is not yet stored for runtimes.
+// located is content with its source. The publisher has not copied it to the runtimes' registry yet.
 type located struct {
 	Content
 	from oras.ReadOnlyTarget

@@ -68,8 +68,8 @@ func (r *Runtime) AllowEvent(isProblem bool, now time.Time) bool {
 	return (*limiter).AllowN(now, 1)
 }
 
-// Limits of the bundles that one runtime's reports can cause: the number of bundles at once, and the time after which
-// one more is allowed.
+// Rate limit of the bundles that the publisher pushes because of one runtime's reports: the burst, and the interval
+// between bundles after the burst.
 const (
 	PushesAtOnce = 16
 	PushInterval = 5 * time.Second

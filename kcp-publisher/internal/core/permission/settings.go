@@ -24,7 +24,7 @@ const (
 	Field      Place = "field"
 )
 
-// No other field of the spec needs a permission.
+// fieldSkipWindows is the only field of a Kyma's spec that requires a verb in addition to update.
 const fieldSkipWindows = "spec.skipMaintenanceWindows"
 
 // Setting is a setting of a Kyma that requires a permission.

@@ -61,7 +61,7 @@ func Finalizable(
 	}
 	began := kyma.DeletionTimestamp.Time
 	if issued := published.Predicate.IssuedAt; issued.After(began) {
-		began = issued // the publisher could not publish the last bundle before
+		began = issued // the runtime could not get the deletion before this time
 	}
 	switch waited := now.Sub(began); {
 	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest &&

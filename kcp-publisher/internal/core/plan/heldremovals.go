@@ -16,7 +16,7 @@ type HeldRemoval struct {
 	ID string
 	// Module is empty if the Kymas are deleted.
 	Module, Reason string
-	// Since is the time since which the first of these removals waits for an approval.
+	// Since is the time when the oldest of these removals started to wait for an approval.
 	Since time.Time
 	// Kymas are the Kymas of the affected runtimes, sorted by namespace and name.
 	Kymas []*v1beta2.Kyma

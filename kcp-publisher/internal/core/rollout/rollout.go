@@ -81,8 +81,8 @@ type Decision struct {
 	// Try is the promoted version if it could not be resolved for the runtime. The publisher resolves it in addition to
 	// Version to find out whether the runtime can have it later. Otherwise, Try is empty.
 	Try string
-	// Checks is the number of the wave whose checks the runtime gets with Version, counted from 1. If it is 0, the
-	// runtime keeps its current checks for the version.
+	// Checks is the number of a wave, counted from 1. The runtime gets the checks of this wave with Version. If it is 0,
+	// the runtime keeps its current checks for the version.
 	Checks int
 }
 

@@ -165,8 +165,8 @@ func (s *Source) put(f fleet.Fleet) {
 	s.next = make(chan struct{})
 }
 
-// First sets an incomplete fleet until all Kymas have been read. It contains only the names of healthy runtimes. read
-// returns the number of Kymas that have been read.
+// First sets the fleet to show while the Kymas are being read. For healthy runtimes, this fleet contains only their
+// names. read returns the number of Kymas that have been read.
 func (s *Source) First(f fleet.Fleet, read func() int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
