@@ -51,7 +51,8 @@ func signing(ctx context.Context) ([]result, error) {
 	}, nil
 }
 
-// resolving runs the publisher's own benchmarks, whose packages are internal.
+// resolving measures resolution. It runs the benchmark of package resolve with `go test`, because the package is
+// internal.
 func resolving(ctx context.Context) ([]result, error) {
 	took, err := benchmark(ctx, "./kcp-publisher/internal/core/resolve", "Resolve10000", "1x")
 	if err != nil {

@@ -77,7 +77,7 @@ type Linked interface {
 	Link(runtime string) Link
 }
 
-// Link returns the runtime's link to the registry, or nil on a ground without links.
+// Link returns the runtime's link to the registry, or nil if the fleet's test environment has no links.
 func (r *Runtime) Link() Link {
 	if ground, linked := r.fleet.ground.(Linked); linked {
 		return ground.Link(r.ID)

@@ -50,7 +50,7 @@ func (w *world) seeding(ctx context.Context) error {
 // pushed is the result of waiting until bundles have reached the registry.
 type pushed struct {
 	tenth, half, all time.Duration
-	traffic          counted // all requests until the last bundle
+	traffic          counted // registry requests until the last runtime has its bundle
 	spent            taken
 	started          time.Time
 	were             map[string]string // digest of each Kyma's previous bundle

@@ -185,7 +185,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	return f.verdict(rows)
 }
 
-// A real run creates bundles with another sequence and digest, so wouldPush clears them.
+// wouldPush marks the rows of a dry run. It clears sequence and digest, because the real run creates other ones.
 func wouldPush(rows []published) {
 	for i := range rows {
 		if rows[i].Action == "pushed" {

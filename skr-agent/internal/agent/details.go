@@ -22,7 +22,7 @@ const (
 
 // inspected contains the last details of a module.
 type inspected struct {
-	of      string // identifies the state of the module at the time of the read
+	of      string // the module's state when the details were read
 	at      time.Time
 	details *bundle.ModuleDetails
 }

@@ -50,7 +50,7 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 
 // trial records failures since the process started. They decide whether the agent's new image is rolled back.
 type trial struct {
-	ownFailure      atomic.Bool // the image can be the cause of a failure
+	ownFailure      atomic.Bool // the agent failed, and the image on trial can be the cause
 	registryFailure atomic.Bool // the registry returned no acceptable bundle, or did not accept a report
 }
 

@@ -15,8 +15,8 @@ type Contents struct {
 	Registries *store.Registries
 }
 
-// Fetch reads a content and verifies its digest. It tries the content's own repository and Place. For a repository in
-// another registry, Place is first, because connections can hang behind an air gap.
+// Fetch reads content and verifies its digest. It tries the content's own repository and the agent's location, Place.
+// If the repository is in another registry, it tries Place first, because requests can hang behind an air gap.
 func (c Contents) Fetch(
 	ctx context.Context, content bundle.Content, settings bundle.Settings, limit int64,
 ) ([]byte, error) {

@@ -123,7 +123,8 @@ type errDisk struct{ error }
 
 func (e errDisk) Unwrap() error { return e.error }
 
-// store returns the bytes of a small blob. An error of the disk is an errDisk.
+// store writes a blob to the cache. For a small blob, it also returns the bytes. If the disk fails, the error is an
+// errDisk.
 func (c *Cache) store(desc ocispec.Descriptor, body io.Reader) ([]byte, error) {
 	if desc.Size <= smallBytes {
 		data, err := content.ReadAll(body, desc)

@@ -99,7 +99,8 @@ func (r *Replica) compete(ctx context.Context, part int) error {
 	return nil
 }
 
-// hold runs a part under its lease. The work ends before the lease is released.
+// hold acquires the lease of a part of the fleet and publishes for that part. The work ends before the lease is
+// released.
 func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) error {
 	taken := make(chan struct{})
 	election, release := r.Parts.Election()

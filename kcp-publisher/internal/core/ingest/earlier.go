@@ -57,7 +57,8 @@ func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Tim
 	return nil
 }
 
-// TakenUntil returns the time until which a runtime that reports an earlier bundle can be healthy, or zero.
+// TakenUntil returns the time when a runtime must have reported the latest bundle to stay healthy. It returns zero if
+// the runtime has reported that bundle.
 func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	if status.Runtime == nil || status.Runtime.Published == nil || len(status.Runtime.Published.Earlier) == 0 {
 		return time.Time{}

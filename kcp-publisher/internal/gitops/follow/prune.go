@@ -70,8 +70,8 @@ type loss struct {
 	// objects counts the objects of earlier commits. kept and pruned count how many of them the commit contains and
 	// deletes.
 	objects, kept, pruned counts
-	// live contains the deleted Kymas with a runtime. mandatory contains the deleted objects that make a module
-	// mandatory. rest contains the other deleted objects. limited counts all existing objects to which the limits
+	// live contains the Kymas to delete that have a runtime. mandatory contains the objects to delete that make a
+	// module mandatory. rest contains the other deleted objects. limited counts all existing objects to which the limits
 	// apply.
 	live, mandatory, rest []Key
 	limited               int

@@ -265,7 +265,8 @@ func (c *collector) folder(tree *object.Tree, name string, depth int) error {
 	return nil
 }
 
-// A link or submodule can replace files of an earlier commit, which would then look deleted.
+// unread returns an error for a link or submodule. It can replace files of an earlier commit, and the objects in these
+// files would look deleted.
 func (c *collector) unread(at, what string) error {
 	isHidden := func(name string) bool { return len(name) > 1 && name[0] == '.' }
 	inHidden := slices.ContainsFunc(strings.Split(path.Dir(at), "/"), isHidden)

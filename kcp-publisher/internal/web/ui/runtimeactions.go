@@ -113,7 +113,7 @@ func (p *pages) actOnSelection(w http.ResponseWriter, r asked) {
 }
 
 // act responds with a confirmation page, and performs the action when the user posts the confirmed form. The viewer
-// must have the permission to patch the Kymas in right.
+// must have the permission to patch Kymas with the namespace and name in parameter right.
 func (p *pages) act(
 	w http.ResponseWriter, r asked, right client.ObjectKey, selected []*fleet.Runtime, address, back string,
 ) {
