@@ -134,7 +134,7 @@ func (h *history) step() {
 	case "counts":
 		h.count(channel, rapid.Int32Range(0, 20).Draw(h.t, "ready"), rapid.Int32Range(0, 2).Draw(h.t, "failed")/2)
 		counts := h.counts[channel]
-		counts.FailedChecks = rapid.Int32Range(0, 3).Draw(h.t, "failed checks") / 3
+		counts.FailedChecks = rapid.Int32Range(0, 9).Draw(h.t, "failed checks") / 9
 		h.counts[channel] = counts
 	case "unknown":
 		h.unknown = !h.unknown
@@ -239,7 +239,7 @@ func TestRandomHistoriesPromoteOnlyProvenVersions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHistory(t)
 		h.plan()
-		for range rapid.IntRange(20, 120).Draw(t, "steps") {
+		for range rapid.IntRange(60, 240).Draw(t, "steps") {
 			h.step()
 			h.plan()
 		}
