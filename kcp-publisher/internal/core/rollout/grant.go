@@ -89,8 +89,8 @@ func (s slots) status() []fleet.PostponedRuntime {
 }
 
 // keepSlots grants the version again to runtimes of the previous grant that have not received it yet. granted contains
-// the ids of these runtimes. keepSlots postpones runtimes for which the version cannot be resolved, and runtimes to
-// which no bundle could be published for longer than offlineAfter.
+// the ids of these runtimes. keepSlots postpones a runtime if the version cannot be resolved for it, or if no bundle
+// could be published to it for longer than offlineAfter.
 func (p *plan) keepSlots(number int, granted []string, postponed []fleet.PostponedRuntime, runtimes []Runtime) slots {
 	kept := slots{postponed: map[string]metav1.Time{}}
 	if len(granted)+len(postponed) == 0 {
@@ -112,10 +112,12 @@ func (p *plan) keepSlots(number int, granted []string, postponed []fleet.Postpon
 		if since, is := earlier[id]; is {
 			kept.postponed[id] = since
 		}
-		stuck := m.state == unresolved || p.isStuck(&runtimes[r])
-		if had[id] && stuck && len(kept.postponed) < maxGranted {
-			kept.postponed[id] = p.stamp()
+		recordable := len(kept.postponed) < maxGranted
+		if had[id] && (m.state == unresolved || recordable && p.isStuck(&runtimes[r])) {
 			had[id] = false
+			if recordable {
+				kept.postponed[id] = p.stamp()
+			}
 		}
 		if m.granted = had[id]; m.granted || kept.settling(id, p.situation.Now) {
 			kept.taken++

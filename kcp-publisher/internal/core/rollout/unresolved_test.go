@@ -83,3 +83,34 @@ func TestProblemOfAnotherVersionDoesNotDeferARuntime(t *testing.T) {
 		t.Errorf("got decision %+v, want version 2.0.0", d)
 	}
 }
+
+// TestUnresolvedRuntimesReleaseAllSlots covers a wave whose status already lists as many postponed runtimes as it can.
+func TestUnresolvedRuntimesReleaseAllSlots(t *testing.T) {
+	spec := twoWaves()
+	spec.Waves = spec.Waves[1:]
+	spec.Waves[0].MaxConcurrent = new(intstr.FromInt32(1))
+	status := Plan(first, spec, fleet.RolloutStatus{}, nil, Situation{Channel: "2.0.0", Now: noon}).Status
+	runtimes := make([]Runtime, maxGranted+1)
+	for i := range runtimes {
+		runtimes[i] = at(fmt.Sprint("r-", i), "prod", "1.0.0")
+		runtimes[i].LastReport, runtimes[i].Unresolved = noon, "2.0.0"
+		if i < maxGranted {
+			status.Waves[0].Postponed = append(status.Waves[0].Postponed,
+				fleet.PostponedRuntime{Runtime: runtimes[i].ID, Since: metav1.NewTime(noon.Add(-time.Hour))})
+		}
+	}
+	status.State, status.Waves[0].ProvenAt, status.FinishedAt = fleet.RolloutProgressing, nil, nil
+	status.Waves[0].Granted = []string{runtimes[maxGranted].ID}
+	situation := Situation{Channel: "2.0.0", Now: noon}
+	step := Plan(first, spec, status, runtimes, situation)
+	if w := step.Status.Waves[0]; len(w.Granted) > 0 || len(w.Postponed) != maxGranted {
+		t.Errorf("got granted runtimes %v and %d postponed runtimes, want none and %d", w.Granted, len(w.Postponed),
+			maxGranted)
+	}
+	written := &fleet.Rollout{Spec: spec, Status: step.Status}
+	written.Name = first
+	recorded := recordedStep(written, runtimes, situation)
+	if !slices.Equal(step.Decisions, recorded.Decisions) {
+		t.Error("the recorded step has other decisions")
+	}
+}
