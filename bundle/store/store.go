@@ -26,8 +26,8 @@ type Store interface {
 	Reading(ctx context.Context, name string) (Reader, error)
 }
 
-// ociScheme is an optional prefix of HOST/PATH, as in Helm and Flux.
-const ociScheme = "oci://"
+// OCIScheme is an optional prefix of HOST/PATH, as in Helm and Flux.
+const OCIScheme = "oci://"
 
 // Open returns the store of a location: "HOST/PATH" with an optional "oci://" prefix, or "oci-layout:PATH". It does no
 // I/O.
@@ -38,11 +38,11 @@ func Open(location string, registries *Registries) (Store, error) {
 		}
 		return NewLayout(path), nil
 	}
-	prefix := strings.TrimSuffix(strings.TrimPrefix(location, ociScheme), "/")
+	prefix := strings.TrimSuffix(strings.TrimPrefix(location, OCIScheme), "/")
 	if strings.Contains(prefix, "://") {
 		return nil,
 			fmt.Errorf("location %q: only %s is accepted as a scheme: must be HOST[:PORT]/PATH or %sPATH", location,
-				ociScheme, LayoutScheme)
+				OCIScheme, LayoutScheme)
 	}
 	if looksLikeFolder(prefix) {
 		return nil, fmt.Errorf("location %q is a folder: use %s%s; a registry is HOST.DOMAIN/PATH or HOST:PORT/PATH",

@@ -8,7 +8,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -46,7 +45,7 @@ func (s *Snapshot) forgetAdmission(ctx context.Context) error {
 	for _, name := range []string{mutating, validating, policy} {
 		if err := eventually(ctx, func(ctx context.Context) error {
 			// The refusal of another webhook or policy does not contain the canary's name.
-			if err := s.probe(ctx, name); err == nil || !strings.Contains(err.Error(), name) {
+			if err := probe(ctx, api, name); err == nil || !strings.Contains(err.Error(), name) {
 				return fmt.Errorf("%s is not yet enforced: %w", name, err)
 			}
 			return nil
@@ -60,7 +59,7 @@ func (s *Snapshot) forgetAdmission(ctx context.Context) error {
 		}
 	}
 	for _, name := range []string{mutating, validating, policy} {
-		if err := eventually(ctx, func(ctx context.Context) error { return s.probe(ctx, name) }); err != nil {
+		if err := eventually(ctx, func(ctx context.Context) error { return probe(ctx, api, name) }); err != nil {
 			return fmt.Errorf("%s is still enforced: %w", name, err)
 		}
 	}
@@ -68,13 +67,10 @@ func (s *Snapshot) forgetAdmission(ctx context.Context) error {
 }
 
 // probe creates a ConfigMap for a canary without storing it.
-func (s *Snapshot) probe(ctx context.Context, canary string) error {
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		GenerateName: "canary-", Labels: map[string]string{canaryLabel: canary},
-	}}
-	_, err := kubernetes.NewForConfigOrDie(s.config).CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(ctx, config,
-		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	return err
+func probe(ctx context.Context, api client.Client, canary string) error {
+	return api.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: metav1.NamespaceDefault, GenerateName: "canary-", Labels: map[string]string{canaryLabel: canary},
+	}}, client.DryRunAll)
 }
 
 // canaries returns new objects. The webhooks refuse ConfigMaps because no program listens at their address.

@@ -124,7 +124,7 @@ func (s Shape) All() []string {
 // publisherPrefix precedes the number of a publisher in a step's target.
 const publisherPrefix = "publisher "
 
-// programs returns the names by which steps refer to the publishers and agents.
+// programs returns the names of the publishers and agents, as steps contain them.
 func (s Shape) programs() []string {
 	var all []string
 	for i := range s.Replicas {

@@ -68,7 +68,7 @@ func (c *Checker) Rollouts(at time.Duration, now []Standing) (changed []Standing
 // checkUpgrade checks that no rollout gave a runtime a version while the rollout was paused or after it was stopped or
 // rolled back. The rollout must have had that state in the previous and in the current observation.
 func (c *Checker) checkUpgrade(at time.Duration, g given, now []Standing) {
-	before, after := c.newest(c.standings, g.to), c.newest(now, g.to)
+	before, after := newestTo(c.standings, g.to), newestTo(now, g.to)
 	if before == nil || after == nil || before.Rollout != after.Rollout || before.State != after.State {
 		return
 	}
@@ -78,8 +78,8 @@ func (c *Checker) checkUpgrade(at time.Duration, g given, now []Standing) {
 		after.State)
 }
 
-// newest returns the last rollout to a version, nil if none exists.
-func (c *Checker) newest(rollouts []Standing, to string) (found *Standing) {
+// newestTo returns the last rollout to a version, nil if none exists.
+func newestTo(rollouts []Standing, to string) (found *Standing) {
 	for i := range rollouts {
 		if rollouts[i].To == to {
 			found = &rollouts[i]

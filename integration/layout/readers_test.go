@@ -41,7 +41,7 @@ func (r reader) names(page string) bool {
 	return false
 }
 
-// pageName returns the name by which tests refer to a page: the file name, and the chart if several charts have the
+// pageName returns the name of a page in tests: the file name, and the chart if several charts have the
 // file.
 func pageName(page string) string {
 	switch path.Base(page) {

@@ -7,30 +7,18 @@ import (
 	"net"
 )
 
-// Host returns a random loopback IP, so that its ports are free. A free port of 127.0.0.1 can become the local port of
-// another program's connection before a listener uses it. If the system has only 127.0.0.1, Host returns that address.
-func Host() (string, error) {
+// Address returns HOST:PORT for a later listener. The host is a random loopback IP, because another program's
+// connection can take a free port of 127.0.0.1 before a listener uses it. On a system with only 127.0.0.1, it is this
+// IP.
+func Address() (string, error) {
 	part := make([]byte, 3)
 	_, _ = rand.Read(part) // never fails
 	// 127.64.0.0/10 does not contain 127.0.0.1 and the addresses of local resolvers.
-	host := fmt.Sprintf("127.%d.%d.%d", 64+part[0]%64, part[1], 1+part[2]%254)
-	address, err := listen(host)
+	address, err := listen(fmt.Sprintf("127.%d.%d.%d", 64+part[0]%64, part[1], 1+part[2]%254))
 	if err != nil {
-		if address, err = listen("127.0.0.1"); err != nil {
-			return "", err
-		}
+		return listen("127.0.0.1")
 	}
-	host, _, err = net.SplitHostPort(address)
-	return host, err
-}
-
-// Address returns HOST:PORT for a later listener, with a host of its own.
-func Address() (string, error) {
-	host, err := Host()
-	if err != nil {
-		return "", err
-	}
-	return listen(host)
+	return address, nil
 }
 
 func listen(host string) (string, error) {

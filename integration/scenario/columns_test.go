@@ -104,7 +104,7 @@ func table(t *testing.T, kubeconfig, path string) []map[string]string {
 	return rows
 }
 
-// kstatusOf returns the kstatus of an object, for which tools wait.
+// kstatusOf returns the kstatus of an object. Tools wait for this status.
 func kstatusOf(t *testing.T, object client.Object) status.Status {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelStage is the label of Kymas by which the RolloutPolicy selects the runtimes of each wave.
+// labelStage is a label of Kymas. The selectors in the waves of the RolloutPolicy use it.
 const labelStage = "stage"
 
 // course returns two waves: the canary, then the other runtime. A failure rolls back the version.

@@ -18,8 +18,8 @@ import (
 type Election struct {
 	// Lease is the time after the last renewal when another replica can acquire the lease.
 	Lease time.Duration
-	// Renew is the time for which the holder retries a failed renewal before its process exits. It can be longer than
-	// Lease, because a process cannot write after its lease has expired.
+	// Renew is the maximum duration of retries of a failed renewal. After it, the holder's process exits. It can be
+	// longer than Lease, because a process cannot write after its lease has expired.
 	Renew time.Duration
 	// Retry is the time between two attempts to acquire or renew a lease.
 	Retry time.Duration

@@ -175,9 +175,8 @@ type WaveStatus struct {
 	// Granted lists runtimes that the publisher can update but whose Kymas do not record the version yet, at most 500.
 	// +optional
 	Granted []string `json:"granted,omitempty"`
-	// Postponed lists runtimes to which the publisher could not publish for longer than offlineAfter, or for which it
-	// could not resolve the version, at most 500. They do not count toward maxConcurrent, and are updated after the
-	// wave's other runtimes.
+	// Postponed lists at most 500 runtimes that do not count toward maxConcurrent and are updated after the wave's other
+	// runtimes. The publisher could not publish to them for longer than offlineAfter, or could not resolve their version.
 	// +optional
 	Postponed []PostponedRuntime `json:"postponed,omitempty"`
 	// Checks summarizes the results of each check of the wave, in the order of the policy. A rollback does not change

@@ -69,7 +69,7 @@ const (
 	ReasonRestoring = "Restoring"
 	// ReasonCustomResourcesExist means that a module can only be removed once its custom resources are deleted.
 	ReasonCustomResourcesExist = "CustomResourcesExist"
-	// ReasonUnmanaged means that a module is no longer managed. Its objects stay in the runtime.
+	// ReasonUnmanaged means that a module became unmanaged. Its objects stay in the runtime.
 	ReasonUnmanaged = "Unmanaged"
 
 	// ReasonRecreating is the reason of the Event on a Manifest whose new version requires objects to be recreated.

@@ -109,8 +109,8 @@ const (
 	// immutable field. It is "true" on an object in a module's content, or on a ModuleTemplate for all objects of its
 	// version. An object of a kind that stores data requires the value RecreateWithData on the object itself.
 	AnnotationRecreate = "kyma-pull.dev/recreate"
-	// AnnotationRecreated on a Manifest contains the digest of the version for which the agent last recreated objects,
-	// and the UIDs of the deleted objects. The agent deletes no other object for that version.
+	// AnnotationRecreated on a Manifest describes the last version that made the agent recreate objects: the digest of
+	// the version, and the UIDs of the deleted objects. The agent deletes no other object to install that version.
 	AnnotationRecreated = "kyma-pull.dev/recreated"
 	// AnnotationIgnoreFields on a module's object contains the fields that the agent no longer manages once the object
 	// exists. Its value is JSON pointers (RFC 6901) in a JSON array or separated by commas.
@@ -149,7 +149,7 @@ const (
 	// default name is the Secret's name in the control plane. The default namespace is kyma-system.
 	AnnotationSecretName      = "kyma-pull.dev/secret-name"
 	AnnotationSecretNamespace = "kyma-pull.dev/secret-namespace"
-	// AnnotationUnmanaged is "true" on a Manifest whose module is no longer managed: the agent removes the Manifest and
+	// AnnotationUnmanaged is "true" on a Manifest whose module became unmanaged: the agent removes the Manifest and
 	// leaves the module's objects in place.
 	AnnotationUnmanaged = Group + "/is-unmanaged"
 	// AnnotationPublicFields lists fields of a ModuleTemplate or ModuleReleaseMeta, separated by commas, that look like

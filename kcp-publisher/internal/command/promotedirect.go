@@ -15,6 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/forecast"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/promote"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
@@ -110,13 +111,13 @@ func interrupted(rollouts []v1alpha1.Rollout, p promote.Promotion) (messages []s
 		if r.Spec.Module != p.Module || r.Spec.Channel != p.Channel {
 			continue
 		}
-		switch r.Status.State {
-		case v1alpha1.RolloutProgressing, v1alpha1.RolloutPaused, v1alpha1.RolloutWaiting:
-			messages = append(messages, fmt.Sprintf("rollout %s to %s has not ended (%s): this promotion replaces it",
-				r.Name, r.Spec.To, r.Status.State))
-		case v1alpha1.RolloutRollingBack:
+		switch state := r.Status.State; {
+		case state == v1alpha1.RolloutRollingBack:
 			messages = append(messages, fmt.Sprintf("rollout %s is rolling back: runtimes get %s after that", r.Name,
 				p.To))
+		case !rollout.Finished(state):
+			messages = append(messages, fmt.Sprintf("rollout %s to %s has not ended (%s): this promotion replaces it",
+				r.Name, r.Spec.To, cmp.Or(state, v1alpha1.RolloutProgressing)))
 		}
 	}
 	return messages

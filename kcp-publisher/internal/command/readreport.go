@@ -129,14 +129,14 @@ func moduleNames(modules []bundle.ReportedModule) []string {
 // missing returns a message about details that the report does not contain: the details are not requested, or the
 // runtime has not reported them yet.
 func (r signedReport) missing(what string, details ...bundle.Detail) string {
-	var names, requested []string
-	for name := range strings.SplitSeq(r.kyma.Annotations[v1beta2.AnnotationReportDetails], ",") {
-		requested = append(requested, strings.TrimSpace(name))
-	}
+	requested, _ := plan.ReportDetails(r.kyma) // an invalid annotation requests no details
+	var names []string
+	isRequested := true
 	for _, d := range details {
 		names = append(names, string(d))
+		isRequested = isRequested && slices.Contains(requested, d)
 	}
-	if !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(requested, name) }) {
+	if isRequested {
 		return fmt.Sprintf("the report has no %s. They are requested: wait a minute for the next report", what)
 	}
 	return fmt.Sprintf("the report has no %s. To request them: kubectl annotate kyma %s -n %s %s=%s",

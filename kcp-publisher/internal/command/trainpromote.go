@@ -204,7 +204,7 @@ func promotes(
 	}
 	want.check = func(found promote.Promotion) error {
 		if found.To != version {
-			return fmt.Errorf("the promotion of its parent is to version %s", found.To)
+			return fmt.Errorf("its parent requires a promotion to version %s", found.To)
 		}
 		return nil
 	}

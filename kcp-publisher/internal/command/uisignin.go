@@ -95,7 +95,7 @@ const maxProxies = 8
 
 func (f *signInFlags) enabled() bool { return f.external != "" }
 
-// tokenValidity is the time for which a TokenReview is cached, and the maximum duration of event streams.
+// tokenValidity is the maximum age of a cached TokenReview, and the maximum duration of event streams.
 const tokenValidity = time.Minute
 
 // pageLimits keep the memory for unauthenticated requests below the memory limit in the chart.

@@ -24,7 +24,7 @@ import (
 const (
 	// The first removal waits for removalSettles, because labels of many Kymas change one by one.
 	removalSettles = time.Second
-	// removalsFresh is the time for which a decision about the whole fleet can be reused.
+	// removalsFresh is the maximum age of a decision about the whole fleet that can be reused.
 	removalsFresh = 2 * time.Second
 )
 

@@ -266,7 +266,7 @@ func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
 	}
 }
 
-// mark requests a reconciliation of every Kyma for which the two views differ.
+// mark requests a reconciliation of every Kyma that the two views decide differently.
 func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
 	// After a slow change, Kymas are requeued for their next poll and would otherwise wait for this poll.
 	if slow := r.Catalog.slowChange.Swap(false); slow || before == nil ||

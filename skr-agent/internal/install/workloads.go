@@ -128,24 +128,23 @@ func isObserved(o *unstructured.Unstructured) bool {
 }
 
 func isTrue(o *unstructured.Unstructured, condition string) bool {
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range conditions {
-		if found, _ := c.(map[string]any); found["type"] == condition && found["status"] == "True" {
-			return true
-		}
-	}
-	return false
+	return conditionOf(o, condition)["status"] == "True"
 }
 
 func messageOf(o *unstructured.Unstructured, condition string) string {
+	message, _ := conditionOf(o, condition)["message"].(string)
+	return message
+}
+
+// conditionOf returns a condition of an object, or nil if the object does not have it.
+func conditionOf(o *unstructured.Unstructured, kind string) map[string]any {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {
-		if found, _ := c.(map[string]any); found["type"] == condition {
-			text, _ := found["message"].(string)
-			return text
+		if condition, _ := c.(map[string]any); condition["type"] == kind {
+			return condition
 		}
 	}
-	return ""
+	return nil
 }
 
 func textAt(o *unstructured.Unstructured, path ...string) string {

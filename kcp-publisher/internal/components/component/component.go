@@ -48,8 +48,8 @@ type Options struct {
 	Registries *store.Registries
 	// HelmRepositories are the URL prefixes of allowed Helm repositories.
 	HelmRepositories []string
-	// Revalidate is the time after which a cached version is checked for changes. RetryAfter is the time for which a
-	// failure is cached.
+	// Revalidate is the time after which a cached version is checked for changes. RetryAfter is the
+	// maximum age of a cached failure.
 	Revalidate, RetryAfter time.Duration
 	// Cached wraps repositories with a cache, or is nil.
 	Cached func(oras.ReadOnlyTarget) oras.ReadOnlyTarget

@@ -141,8 +141,8 @@ func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	return sha256.Sum256(text)
 }
 
-// Tracks returns the runtimes of each track with the state of its module. It omits tracks for which atRest, which can
-// be nil, returns true.
+// Tracks returns the runtimes of each track with the state of its module. It omits a track if atRest returns true. If
+// atRest is nil, it omits none.
 func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
 	tracks := map[rollout.Track]*rollout.Followers{}
 	// Members with the same modules share one Follows slice, so its tracks are computed only once.
@@ -219,26 +219,21 @@ func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) ro
 			r.Message, r.Waits = m.Message, m.Maintenance
 		}
 	}
-	r.Unresolved = unresolvedVersions(status)[module]
+	r.Unresolved = unresolvedVersion(status, module)
 	return r
 }
 
-// unresolvedVersions returns, by module, the versions that could not be resolved for a runtime.
-func unresolvedVersions(status *v1beta2.RuntimeStatus) map[string]string {
+// unresolvedVersion returns the version of a module that could not be resolved for a runtime, or empty.
+func unresolvedVersion(status *v1beta2.RuntimeStatus, module string) string {
 	if status.Reasons == nil {
-		return nil
+		return ""
 	}
-	var all map[string]string
-	for _, m := range status.Reasons.Modules {
-		if m.Problem == "" || m.Version == "" {
-			continue
+	for i := range status.Reasons.Modules {
+		if m := &status.Reasons.Modules[i]; m.Name == module {
+			return m.Version
 		}
-		if all == nil {
-			all = map[string]string{}
-		}
-		all[m.Name] = m.Version
 	}
-	return all
+	return ""
 }
 
 // reportedState returns the state of a module whose version was not published by a rollout. current is true if the last
@@ -279,8 +274,8 @@ type moved struct {
 	v1beta2.RuntimeStatus
 	// Reported contains the states of the modules whose version no rollout selected.
 	Reported map[string]v1beta2.State
-	// Unresolved contains, by module, the versions that could not be resolved.
-	Unresolved map[string]string
+	// Unresolved contains the names and versions of modules that could not be resolved.
+	Unresolved []v1beta2.ModuleReasons
 }
 
 func moving(kyma *v1beta2.Kyma) moved {
@@ -288,9 +283,13 @@ func moving(kyma *v1beta2.Kyma) moved {
 	if status == nil {
 		return moved{}
 	}
-	moves := moved{
-		RuntimeStatus: v1beta2.RuntimeStatus{Published: status.Published, Requested: status.Requested},
-		Unresolved:    unresolvedVersions(status),
+	moves := moved{RuntimeStatus: v1beta2.RuntimeStatus{Published: status.Published, Requested: status.Requested}}
+	if r := status.Reasons; r != nil {
+		for _, m := range r.Modules {
+			if m.Version != "" {
+				moves.Unresolved = append(moves.Unresolved, v1beta2.ModuleReasons{Name: m.Name, Version: m.Version})
+			}
+		}
 	}
 	if o := kyma.Status.Runtime.Observed; o != nil {
 		moves.Observed = &v1beta2.ObservedBundle{Features: o.Features} // an upgraded agent may support checks

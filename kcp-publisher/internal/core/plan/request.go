@@ -29,7 +29,7 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	if image, own := kyma.Annotations[v1beta2.AnnotationAgentImage]; own {
 		request.Settings.Agent = image
 	}
-	if request.Settings.Details, err = details(kyma); err != nil && !request.Deleting {
+	if request.Settings.Details, err = ReportDetails(kyma); err != nil && !request.Deleting {
 		return request, err
 	}
 	if request.Settings.CheckRun, err = checkRun(kyma); err != nil && !request.Deleting {
@@ -84,7 +84,9 @@ func (r Rules) autonomy(kyma *v1beta2.Kyma) string {
 	return r.Settings.Autonomy
 }
 
-func details(kyma *v1beta2.Kyma) ([]bundle.Detail, error) {
+// ReportDetails returns the details that a Kyma requests for its runtime's reports, sorted. It returns an error for an
+// unknown detail.
+func ReportDetails(kyma *v1beta2.Kyma) ([]bundle.Detail, error) {
 	var all []bundle.Detail
 	for name := range strings.FieldsFuncSeq(kyma.Annotations[v1beta2.AnnotationReportDetails],
 		func(r rune) bool { return r == ',' || r == ' ' }) {

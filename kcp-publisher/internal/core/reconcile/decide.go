@@ -66,7 +66,7 @@ const (
 	Down Result = "Down"
 )
 
-// HoldSettles is the time for which the control plane can be partially changed before reconciles end in state Held.
+// HoldSettles is the maximum duration of a partial change of the control plane. After it, reconciles end in state Held.
 const HoldSettles = 5 * time.Second
 
 // Facts are the input of a decision.

@@ -71,7 +71,7 @@ func Outlook(request Request, snapshot *catalog.Snapshot, granted map[string]str
 	return all
 }
 
-// waits returns a message about the maintenance window for which an upgrade waits, or "".
+// waits returns a message if an upgrade waits for a maintenance window, and "" otherwise.
 func waits(m bundle.Manifest, has string, request Request, now time.Time) string {
 	if !m.RequiresDowntime || has == "" || has == m.Version || request.Maintenance == nil ||
 		request.Maintenance.Early && request.Asked.SkipMaintenanceWindows {

@@ -160,9 +160,6 @@ func requestedModules(request Request, snapshot *catalog.Snapshot) []requested {
 	all = addHeldRemovals(inherit(all, request, snapshot), request)
 	for i := range all {
 		all[i].keep(request, snapshot.ProvidedBy(all[i].module.ControllerName))
-		if all[i].tried != nil {
-			all[i].tried.keep(request, snapshot.ProvidedBy(all[i].module.ControllerName))
-		}
 	}
 	slices.SortFunc(all, func(a, b requested) int { return cmp.Compare(a.module.Name, b.module.Name) })
 	return all
@@ -179,6 +176,9 @@ func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 
 // keep sets the fields that depend on the module's current version in the runtime.
 func (w *requested) keep(request Request, snapshot *catalog.Snapshot) {
+	if w.tried != nil {
+		w.tried.keep(request, snapshot)
+	}
 	last := lastManifest(request.Last, w.module.Name)
 	w.floor, w.running = floor(last, request.Versions[w.module.Name]), request.Running[w.module.Name]
 	if i := w.inherited; i != nil &&

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// minCheckFor is the minimum time for which agents measure checks.
+// minCheckFor is the minimum duration of the measurement of checks.
 const minCheckFor = 10 * time.Minute
 
 // maxListed limits the number of runtimes in a message about checks.

@@ -121,7 +121,8 @@ type wave struct {
 	measuring, outdated, overdue int
 	// broken lists the runtimes with failed checks.
 	broken []brokenCheck
-	// unresolved describes the runtimes for which the version cannot be resolved. They are part of deferred.
+	// unresolved describes the runtimes that cannot get the version, because it cannot be resolved for them. They are
+	// part of deferred.
 	unresolved []string
 	// reachable are the indexes of the runtimes that wait for the version and are not silent.
 	reachable []int
@@ -307,7 +308,7 @@ func (w *wave) progressMessage(unready string, soaking bool) string {
 	return text
 }
 
-// addUnresolved records a runtime for which the version cannot be resolved.
+// addUnresolved records a runtime that cannot get the version, because it cannot be resolved.
 func (w *wave) addUnresolved(r *Runtime) {
 	w.unresolved = append(w.unresolved, r.ID+" ("+bundle.Bounded(r.Message, maxReasonBytes)+")")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
@@ -172,7 +173,7 @@ func (p Policy) isModule(repository string) bool {
 
 // SplitLocation splits a location HOST/PATH, which can start with oci://.
 func SplitLocation(location string) (host, prefix string, err error) {
-	location = strings.TrimPrefix(location, "oci://")
+	location = strings.TrimPrefix(location, store.OCIScheme)
 	host, prefix, ok := strings.Cut(strings.Trim(location, "/"), "/")
 	if !ok || host == "" || strings.Contains(location, "://") {
 		return "", "", errors.New("must be HOST[:PORT]/PATH")

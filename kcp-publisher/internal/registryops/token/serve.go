@@ -35,7 +35,7 @@ type Service struct {
 	refusals  *rate.Limiter
 
 	mu       sync.Mutex      // guards the fields below
-	outdated map[string]bool // users for whom announceOutdated has logged
+	outdated map[string]bool // users with a log line of announceOutdated
 }
 
 // Options configures a Service.

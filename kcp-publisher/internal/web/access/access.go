@@ -94,7 +94,7 @@ func (ask Ask) Missing(ctx context.Context, rights []Right) ([]Right, error) {
 // Users reviews the permissions of users at the API server.
 type Users struct{ authorizer authorizer.Authorizer }
 
-// NewUsers returns Users that review permissions with the API. validity is the time for which a review is cached.
+// NewUsers returns Users that review permissions with the API. validity is the maximum age of a cached review.
 func NewUsers(api authorizationclient.AuthorizationV1Interface, validity time.Duration) (*Users, error) {
 	delegating, err := authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: api, AllowCacheTTL: validity, DenyCacheTTL: validity,

@@ -18,7 +18,7 @@ type snapshot struct {
 	revision uint64
 	byID     map[string]int
 	channels []string
-	// labels contains the label keys by which runtimes can be grouped. columns contains all label keys.
+	// labels contains the label keys that can group runtimes. columns contains all label keys.
 	labels, columns []string
 	causes          []causeGroup
 	// keys contains the key of each runtime's causeGroup, or "" for a runtime without a problem.
