@@ -89,6 +89,12 @@ func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, e
 	return s, nil
 }
 
+// ChangeIdentity creates Namespace kube-system of an API server again, with a new UID. An API server needs it if its
+// etcd started with a copy of other data.
+func ChangeIdentity(ctx context.Context, config *rest.Config, etcd *url.URL) error {
+	return (&Snapshot{config: config, etcd: etcd}).changeIdentity(ctx)
+}
+
 // Restore resets the API server. Namespace kube-system gets a new UID. Other clients must not use the API server
 // during the reset. After an error, callers must stop it.
 func (s *Snapshot) Restore(ctx context.Context) error {
@@ -101,13 +107,8 @@ func (s *Snapshot) Restore(ctx context.Context) error {
 			return fmt.Errorf("wait until the API server drops admission rules: %w", err)
 		}
 	}
-	if err := s.delete(ctx, kubeSystem); err != nil {
+	if err := s.changeIdentity(ctx); err != nil {
 		return err
-	}
-	namespaces := kubernetes.NewForConfigOrDie(s.config).CoreV1().Namespaces()
-	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
-	if _, err := namespaces.Create(ctx, system, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create namespace %s: %w", system.Name, err)
 	}
 	// The API server's watches lag behind etcd.
 	return eventually(ctx, func(ctx context.Context) error {
@@ -120,6 +121,19 @@ func (s *Snapshot) Restore(ctx context.Context) error {
 		}
 		return s.compare(ctx)
 	})
+}
+
+// changeIdentity creates Namespace kube-system again. Programs identify a cluster by the UID of this Namespace.
+func (s *Snapshot) changeIdentity(ctx context.Context) error {
+	if err := s.delete(ctx, kubeSystem); err != nil {
+		return err
+	}
+	namespaces := kubernetes.NewForConfigOrDie(s.config).CoreV1().Namespaces()
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
+	if _, err := namespaces.Create(ctx, system, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create namespace %s: %w", system.Name, err)
+	}
+	return nil
 }
 
 // restore resets all keys in etcd that differ from the snapshot, and reports whether webhooks or policies changed. It

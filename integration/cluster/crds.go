@@ -17,6 +17,22 @@ import (
 
 // installCRDs creates CRDs and waits until they are served.
 func installCRDs(config *rest.Config, systems []fs.FS) error {
+	return tryCRDs(systems, func(options envtest.CRDInstallOptions) error {
+		_, err := envtest.InstallCRDs(config, options)
+		return err
+	})
+}
+
+// waitForCRDs waits until existing CRDs are served.
+func waitForCRDs(config *rest.Config, systems []fs.FS) error {
+	return tryCRDs(systems, func(options envtest.CRDInstallOptions) error {
+		return envtest.WaitForCRDs(config, options.CRDs, options)
+	})
+}
+
+// tryCRDs calls try with all CRDs of file systems. After an error it tries again, because a connection can end early on
+// a busy machine.
+func tryCRDs(systems []fs.FS, try func(envtest.CRDInstallOptions) error) error {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, system := range systems {
 		found, err := readCRDs(system)
@@ -28,11 +44,11 @@ func installCRDs(config *rest.Config, systems []fs.FS) error {
 	if len(crds) == 0 {
 		return nil
 	}
-	// Retry, because a connection can end early on a busy machine.
 	var err error
 	for range crdAttempts {
-		if _, err = envtest.InstallCRDs(config,
-			envtest.CRDInstallOptions{CRDs: crds, MaxTime: time.Minute}); err == nil {
+		if err = try(envtest.CRDInstallOptions{
+			CRDs: crds, MaxTime: time.Minute, PollInterval: 100 * time.Millisecond,
+		}); err == nil {
 			return nil
 		}
 	}

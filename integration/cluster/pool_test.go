@@ -74,6 +74,17 @@ func replaceCRD(t *testing.T, config *rest.Config, name string) {
 	}
 }
 
+// identity returns the UID by which programs identify a cluster.
+func identity(t *testing.T, config *rest.Config) string {
+	t.Helper()
+	system, err := kubernetes.NewForConfigOrDie(config).CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem,
+		metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(system.UID)
+}
+
 func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 	ctx := t.Context()
 	_, socket := startLender(t)
@@ -84,11 +95,6 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	identity := func() string {
-		system, err := api.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-		must(nil, err)
-		return string(system.UID)
 	}
 	served := func() (names []string) {
 		_, lists, err := api.Discovery().ServerGroupsAndResources()
@@ -101,7 +107,7 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	before, atFirst := identity(), served()
+	before, atFirst := identity(t, first.Config), served()
 
 	// The first borrower leaves changes: kinds, terminating namespaces, objects with finalizers, used addresses, and
 	// recorded requests.
@@ -156,7 +162,7 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 	if again.place.Dir != first.place.Dir {
 		t.Fatal("the lender started another cluster instead of lending the returned one")
 	}
-	if after := identity(); after == before {
+	if after := identity(t, again.Config); after == before {
 		t.Error("the reset cluster has the UID of the previous cluster")
 	}
 	if now := served(); !slices.Equal(now, atFirst) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kyma-pull/kyma-pull/hack/assets"
@@ -46,6 +47,10 @@ func start(ctx context.Context, options Options) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find or build kube-apiserver and etcd: %w", err)
 	}
+	seed, err := seedFor(found, options.CRDs)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "kyma-pull-cluster-")
 	if err != nil {
 		return nil, err
@@ -63,6 +68,10 @@ func start(ctx context.Context, options Options) (*server, error) {
 	if s.env, s.log, err = environment(found, dir, options); err != nil {
 		return nil, errors.Join(err, s.reaper.dismiss(), os.RemoveAll(dir))
 	}
+	seeded, err := seed.plant(s.env.ControlPlane.Etcd.DataDir)
+	if err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
 	config, err := s.env.Start()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start kube-apiserver and etcd: %w\n%s", err, tail(s.log.Name())), s.stop())
@@ -75,13 +84,30 @@ func start(ctx context.Context, options Options) (*server, error) {
 	if err := os.WriteFile(s.kubeconfig, kubeconfig, 0o600); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
-	if err := installCRDs(config, options.CRDs); err != nil {
+	if err := s.prepare(ctx, config, seed, seeded); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	if err := s.begin(options.Workloads); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
+}
+
+// prepare makes the API server serve the CRDs. If etcd was not seeded, it creates the CRDs and keeps a copy of the data
+// as the seed of later starts.
+func (s *server) prepare(ctx context.Context, config *rest.Config, seed seed, seeded bool) error {
+	if !seeded {
+		if err := installCRDs(config, s.options.CRDs); err != nil || seed == "" {
+			return err
+		}
+		if err := s.whileStopped(seed.keep); err != nil {
+			return fmt.Errorf("copy the data of etcd for later starts: %w", err)
+		}
+	}
+	if err := waitForCRDs(config, s.options.CRDs); err != nil {
+		return err
+	}
+	return pristine.ChangeIdentity(ctx, config, s.env.ControlPlane.Etcd.URL)
 }
 
 // begin prepares the cluster for its next borrower.
