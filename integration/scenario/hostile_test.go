@@ -204,7 +204,7 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 
 // Five runtimes with stolen keys send the most expensive reports. A hundred reports are enough, because the test
 // measures the publisher's heap in bytes.
-func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
+func TestHostileReportsDoNotFillThePublishersMemory(t *testing.T) {
 	suite.Long(t)
 	const reporters, reports, leftByEach = 5, 24, 64 << 10
 	seed := rand.Uint64()

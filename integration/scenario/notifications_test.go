@@ -125,7 +125,7 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 			t.Errorf("the Kyma's resource version changed from %s to %s", before.ResourceVersion, after.ResourceVersion)
 		}
 	})
-	t.Run("runtime polls despite a false notification endpoint", func(t *testing.T) {
+	t.Run("agent with a wrong notification endpoint still polls", func(t *testing.T) {
 		must(t, f.Publisher().Kill())
 		liar := startLiar(t, n.Agents)
 		must(t, f.RestartPublisher())

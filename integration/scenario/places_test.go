@@ -23,7 +23,7 @@ var longest = []string{
 	"TestZotGarbageCollectionKeepsFleetContent",
 	"TestRuntimeIsManagedByFilesOnly",
 	"TestBundleUpgradesAgentAndRollsBackABadImage",
-	"TestHostileReportsDoNotGrowThePublisher",
+	"TestHostileReportsDoNotFillThePublishersMemory",
 	"TestRegistryIsNeverTrustedForContent",
 	"TestCommitIsPublishedCompletelyOrNotAtAll",
 	"TestUnmanagedModuleIsReleasedAndAdoptedAgain",

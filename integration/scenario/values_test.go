@@ -138,7 +138,7 @@ func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
 		setValues(t, f, eu, `{"region":"eu"}`, "gold")
 		untilGreeting(t, eu, "hello from eu")
 	})
-	t.Run("undefined value does not stop a rollout", func(t *testing.T) { rolloutWithoutValue(t, f, eu, us) })
+	t.Run("runtime without a value does not stop a rollout", func(t *testing.T) { rolloutWithoutValue(t, f, eu, us) })
 }
 
 // rolloutWithoutValue promotes a version that uses one more value, in a wave with maxConcurrent 1. The value is not

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestNamesOfTheControlPlaneAreCompleted(t *testing.T) {
+func TestShellCompletionListsNamesInTheControlPlane(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nowhere")
 	for _, args := range []string{"status ", "status --module ", "status --version ", "why ", "why berlin ",
 		"reconcile ", "suspend ", "resume ", "revoke ", "rollout show ",

@@ -60,7 +60,7 @@ func newUI(g *cli.Root) *cobra.Command {
 	flags := cmd.Flags()
 	f.add(flags, "the Kymas")
 	flags.StringVar(&f.address, "bind-address", "127.0.0.1:8085",
-		"address to listen on; must be a loopback address without --external-url")
+		"address to listen on; must be a loopback address unless --external-url is set")
 	flags.BoolVar(&f.open, "open", false, "open the UI in a browser; only without --external-url")
 	f.origins.add(flags)
 	f.signIn.add(flags)
@@ -77,8 +77,8 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if !f.signIn.enabled() && !loopback(f.address) {
 		return cli.Usage(
 			fmt.Errorf(
-				"--bind-address %q: must be a loopback address such as 127.0.0.1:8085 without --external-url, because "+
-					"other users could see the fleet with your rights",
+				"--bind-address %q must be a loopback address such as 127.0.0.1:8085, unless --external-url is set: "+
+					"without sign-in, all clients of the address would see the fleet with your permissions",
 				f.address,
 			),
 		)

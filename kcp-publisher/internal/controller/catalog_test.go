@@ -47,7 +47,7 @@ func (d duringLists) List(context.Context, client.ObjectList, ...client.ListOpti
 	return nil
 }
 
-func TestKymasWaitForTheCatalogViewAfterAChange(t *testing.T) {
+func TestKymasWaitUntilTheViewContainsACatalogChange(t *testing.T) {
 	c := &Catalog{again: make(chan event.GenericEvent, 1), moved: make(chan event.GenericEvent, 9)}
 	poll := func(during func()) ctrl.Result {
 		t.Helper()

@@ -35,7 +35,7 @@ func newUsedImages() *cobra.Command {
 func usedImages(ctx context.Context, in io.Reader, out io.Writer) error {
 	var question airgap.UsedRequest
 	if err := json.NewDecoder(io.LimitReader(in, maxUsedQuestionBytes)).Decode(&question); err != nil {
-		return fmt.Errorf("read the request of kcp-publisher export from standard input: %w", err)
+		return fmt.Errorf("read the request that kcp-publisher export sends to standard input: %w", err)
 	}
 	self, err := os.Executable()
 	if err != nil {

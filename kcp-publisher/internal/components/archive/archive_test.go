@@ -393,7 +393,7 @@ func TestInvalidContentIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestReadOfDamagedBlobFailsAtItsEnd(t *testing.T) {
+func TestReadingADamagedBlobFailsAtTheLastByte(t *testing.T) {
 	for name, ending := range endings {
 		if strings.HasPrefix(name, "t") && strings.Contains(name, "gz") {
 			continue // the gzip checksum fails first

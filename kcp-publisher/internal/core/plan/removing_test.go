@@ -25,7 +25,7 @@ func lastWith(sequence int64, mandatory bool, modules ...string) *Published {
 	return p
 }
 
-func TestRemovingListsRemovalsThatRuntimeDidNotRequest(t *testing.T) {
+func TestRemovingReturnsOnlyRemovalsThatTheRuntimeDidNotRequest(t *testing.T) {
 	asks := func(modules ...string) *v1beta2.KymaSpec {
 		spec := &v1beta2.KymaSpec{}
 		for _, module := range modules {

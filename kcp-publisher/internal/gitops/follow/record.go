@@ -177,7 +177,7 @@ func decodeInventory(text string) ([]Key, error) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 {
-			return nil, fmt.Errorf("invalid inventory line %q: must be a kind with names", line)
+			return nil, fmt.Errorf("invalid inventory line %q: must contain a kind, followed by the names of its objects", line)
 		}
 		kind := schema.ParseGroupKind(fields[0])
 		for _, name := range fields[1:] {

@@ -176,7 +176,7 @@ func (f *fixture) options(t *testing.T, own, other string) Options {
 	}
 }
 
-func TestTokenServiceIsolatesRuntimesInDistribution(t *testing.T) {
+func TestTokenServiceIsolatesRuntimesInTheDistributionRegistry(t *testing.T) {
 	f := withTokens(t)
 	findings, _, err := Check(t.Context(), f.options(t, "a", "b"))
 	must(t, err)
