@@ -31,6 +31,7 @@ import (
 // +kubebuilder:printcolumn:name="Skip Reconciliation",type=string,JSONPath=`.metadata.labels.operator\.kyma-project\.io/skip-reconciliation`,priority=1
 // +kubebuilder:printcolumn:name="Deleted",type=date,JSONPath=".metadata.deletionTimestamp",priority=1
 // +kubebuilder:printcolumn:name="Running",type=string,JSONPath=".status.runtime.running",priority=1
+// +kubebuilder:printcolumn:name="Report Time",type=string,JSONPath=".status.runtime.observed.time",priority=1
 type Kyma struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

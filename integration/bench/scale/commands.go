@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"os"
@@ -56,9 +57,12 @@ func (w *world) commands(ctx context.Context) error {
 		{"status", "--all"}, {"status", "--module", promotedModule}, {"status", "--version", promotedVersion(0)},
 		{"status", "-o", "json"},
 	} {
-		if err := w.seeStatus(ctx, args); err != nil {
+		if err := w.seeCommand(ctx, strings.Join(args, " "), runsOfEach, args...); err != nil {
 			return err
 		}
+	}
+	if err := w.seeImages(ctx); err != nil {
+		return err
 	}
 	return w.seePage(ctx)
 }
@@ -179,9 +183,23 @@ func (w *world) see(ctx context.Context, args ...string) (ran, error) {
 	return s, nil
 }
 
-func (w *world) seeStatus(ctx context.Context, args []string) error {
+// seeImages measures the search for an image that runs in all runtimes. The first search renders all module versions.
+func (w *world) seeImages(ctx context.Context) error {
+	from := net.JoinHostPort(publisherHost, w.registry.port) + "/" + fleetPath
+	args := []string{
+		"images", "--image", "example.org/" + promotedModule, "--from", from,
+		"--trust", filepath.Join(w.keys(), "root.json"), "--cache", filepath.Join(w.dir, "images"),
+	}
+	if err := w.seeCommand(ctx, "images --image, first search", 1, args...); err != nil {
+		return err
+	}
+	return w.seeCommand(ctx, "images --image", runsOfEach, args...)
+}
+
+// seeCommand measures several runs of a command. The results contain the median.
+func (w *world) seeCommand(ctx context.Context, name string, runs int, args ...string) error {
 	var all []ran
-	for range runsOfEach {
+	for range runs {
 		s, err := w.see(ctx, args...)
 		if err != nil {
 			return err
@@ -189,7 +207,7 @@ func (w *world) seeStatus(ctx context.Context, args []string) error {
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b ran) int { return int(a.wall - b.wall) })
-	s, what := all[len(all)/2], "`"+strings.Join(args, " ")+"`"
+	s, what := all[len(all)/2], "`"+name+"`"
 	w.add(s.wall.Seconds(), seconds, what, fmt.Sprintf("%d lines; fastest %.1f s", s.lines, all[0].wall.Seconds()))
 	w.add(float64(s.cpu.Milliseconds()), cpuMillis, what, "")
 	w.add(float64(s.server.Milliseconds()), cpuMillis, what+": kube-apiserver", "")

@@ -7,6 +7,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -55,6 +56,15 @@ func (c *controlPlane) connect() (client.Client, error) {
 		return nil, err
 	}
 	return client.New(config, client.Options{Scheme: scheme})
+}
+
+// tables returns a client that requests Kymas as tables.
+func (c *controlPlane) tables() (rest.Interface, error) {
+	config, err := c.cluster.Config()
+	if err != nil {
+		return nil, err
+	}
+	return newTableClient(config)
 }
 
 func newScheme() (*runtime.Scheme, error) {

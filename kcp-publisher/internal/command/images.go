@@ -32,9 +32,10 @@ const (
 
 type imagesFlags struct {
 	controlPlane
-	from, trust, image, module, since, until, format string
-	rendering                                        renderingFlags
-	registry                                         cli.Registry
+	from, trust, image, module, since, until, format, cache string
+
+	rendering renderingFlags
+	registry  cli.Registry
 }
 
 func newImages() *cobra.Command {
@@ -66,6 +67,9 @@ func newImages() *cobra.Command {
 		"compare with the bundles at this time: RFC 3339, or a date such as 2026-11-01 (midnight UTC)")
 	flags.StringVar(&f.until, "until", "", "end of the period that --since starts; default: now")
 	f.rendering.add(flags, "")
+	flags.StringVar(&f.cache, "cache", userCache,
+		"folder for the images of rendered modules, or user for a folder in the user's cache; none renders each "+
+			"module again")
 	cli.OutputFlag(flags, &f.format, formatCycloneDX, formatSPDX)
 	f.registry.AddFlags(flags)
 	return cmd
@@ -92,14 +96,23 @@ func (f *imagesFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	kymas, _, err := readDivided(ctx, api, scope{namespace: f.scope(), selector: labels.Everything()}, divided{})
+	of := scope{namespace: f.scope(), selector: labels.Everything()}
+	if asked != nil {
+		kymas, err := readKymas(ctx, api, of)
+		if err != nil {
+			return err
+		}
+		return f.compare(ctx, cmd.OutOrStdout(), options, kymas, *asked)
+	}
+	table, err := f.tables()
 	if err != nil {
 		return err
 	}
-	if asked != nil {
-		return f.compare(ctx, cmd.OutOrStdout(), options, kymas, *asked)
+	runtimes, err := readReported(ctx, api, table, of, time.Now())
+	if err != nil {
+		return err
 	}
-	found, err := f.inventory(ctx, options, inventory.Reported(kymas))
+	found, err := f.inventory(ctx, options, runtimes)
 	if err != nil {
 		return err
 	}
@@ -123,6 +136,8 @@ func (f *imagesFlags) options(ctx context.Context) (export.Options, error) {
 	}
 	options, err := bundleSource(ctx, &f.registry, "--from", f.from, f.trust)
 	options.Rendering, options.KubernetesVersion = rendering, f.rendering.kubernetes
+	options.UsedCache = f.rendering.cache(cacheDir(f.cache))
+	options.UsedCache.Prune(time.Now())
 	return options, err
 }
 

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
 func imagesOfModules() map[inventory.Module]inventory.Content {
@@ -59,18 +62,88 @@ func TestImagesAreShownWithTheAgeOfTheReports(t *testing.T) {
 	}
 }
 
+func TestImagesReadOnlyUnhealthyRuntimesInFull(t *testing.T) {
+	const runtimes = 100
+	now := time.Now()
+	s := manyKymas(t, runtimes, func(i int, kyma *v1beta2.Kyma) {
+		if i%10 == 0 {
+			kyma.Status.Runtime.Observed.Time = metav1.NewTime(now.Add(-72 * time.Hour).Truncate(time.Second))
+		}
+		if i%4 == 0 {
+			runs("1.8.0", kyma)
+		}
+	}, unwellSome)
+	api, table := s.connect(t)
+	of := scope{namespace: defaultNamespace, selector: labels.Everything()}
+	got, err := readReported(t.Context(), api, table, of, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.whole); n > len(unhealthyAt)+3*2*export.MaxBundlesTried {
+		t.Errorf("read %d of %d Kymas in full: %v", n, runtimes, s.whole)
+	}
+	byID := func(a, b inventory.Runtime) int { return strings.Compare(a.ID, b.ID) }
+	want := inventory.Reported(s.kymas)
+	slices.SortFunc(got, byID)
+	slices.SortFunc(want, byID)
+	sources := map[inventory.Module]int{}
+	for i := range got {
+		if got[i].Bundle != "" {
+			for _, m := range got[i].Modules {
+				sources[m]++
+			}
+		}
+		want[i].Bundle, got[i].Bundle = "", ""
+		want[i].Reported = want[i].Reported.UTC().Truncate(time.Second)
+		got[i].Reported = got[i].Reported.UTC()
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("runtimes from the table and from full Kymas differ:\n%v\n%v", got, want)
+	}
+	for m := range versionsIn(want) {
+		if sources[m] < export.MaxBundlesTried {
+			t.Errorf("%d runtimes with module %s %s have a bundle, want %d", sources[m], m.Name, m.Version,
+				export.MaxBundlesTried)
+		}
+	}
+}
+
+func TestImagesReadAllKymasIfTheTableHasNoReportTimes(t *testing.T) {
+	const runtimes = 100
+	s := manyKymas(t, runtimes)
+	s.columns = slices.DeleteFunc(s.columns, func(name string) bool { return name == "Report Time" })
+	api, table := s.connect(t)
+	got, err := readReported(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()},
+		time.Now())
+	if err != nil || len(got) != runtimes || slices.ContainsFunc(got, func(r inventory.Runtime) bool {
+		return r.Bundle == "" || r.Reported.IsZero()
+	}) {
+		t.Errorf("got %d runtimes and error %v, want %d runtimes with bundles", len(got), err, runtimes)
+	}
+}
+
+func versionsIn(runtimes []inventory.Runtime) map[inventory.Module]bool {
+	modules := map[inventory.Module]bool{}
+	for _, r := range runtimes {
+		for _, m := range r.Modules {
+			modules[m] = true
+		}
+	}
+	return modules
+}
+
 // BenchmarkImages measures one query for 10,000 runtimes with 10 modules each, without reading and rendering the
-// modules.
+// modules. The time includes the API server of the test.
 func BenchmarkImages(b *testing.B) {
-	api, _ := manyKymas(b, 10_000).connect(b)
+	api, table := manyKymas(b, 10_000, unwellSome).connect(b)
 	contents := imagesOfModules()
 	for b.Loop() {
-		kymas, _, err := readDivided(b.Context(), api,
-			scope{namespace: defaultNamespace, selector: labels.Everything()}, divided{})
+		runtimes, err := readReported(b.Context(), api, table,
+			scope{namespace: defaultNamespace, selector: labels.Everything()}, time.Now())
 		if err != nil {
 			b.Fatal(err)
 		}
-		found := inventory.New(inventory.Reported(kymas), contents).Select("module-c", "")
+		found := inventory.New(runtimes, contents).Select("module-c", "")
 		if len(found.Images) != 1 || found.Images[0].Runtimes() != 10_000 {
 			b.Fatalf("got %d images, want 1 in 10,000 runtimes", len(found.Images))
 		}

@@ -1,9 +1,11 @@
 package command
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -32,20 +34,60 @@ func (f *renderingFlags) add(flags *pflag.FlagSet, when string) {
 
 // rendering returns the function that renders modules, or nil without a renderer.
 func (f *renderingFlags) rendering() (export.Rendering, error) {
+	program, err := f.program()
+	if program == "" {
+		return nil, err
+	}
+	return export.Renderer{Program: program}.Images, err
+}
+
+// program returns the path of the renderer, or "" without a renderer.
+func (f *renderingFlags) program() (string, error) {
 	if f.renderer == noRenderer {
-		return nil, nil
+		return "", nil
 	}
 	if f.renderer != "" {
-		program, err := exec.LookPath(f.renderer)
-		return export.Renderer{Program: program}.Images, err
+		return exec.LookPath(f.renderer)
 	}
 	if self, err := os.Executable(); err == nil {
 		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(self), "skr-agent")); err == nil {
-			return export.Renderer{Program: beside}.Images, nil
+			return beside, nil
 		}
 	}
 	if program, err := exec.LookPath("skr-agent"); err == nil {
-		return export.Renderer{Program: program}.Images, nil
+		return program, nil
 	}
-	return nil, nil
+	return "", nil
+}
+
+// cache returns the cache of a renderer in dir. A changed program does not use the entries of the previous one.
+func (f *renderingFlags) cache(dir string) export.UsedCache {
+	program, err := f.program()
+	if err != nil || program == "" || dir == "" {
+		return export.UsedCache{}
+	}
+	info, err := os.Stat(program)
+	if err != nil {
+		return export.UsedCache{}
+	}
+	renderer := fmt.Sprintf("%s %d %s", program, info.Size(), info.ModTime().UTC().Format(time.RFC3339Nano))
+	return export.UsedCache{Dir: dir, Renderer: renderer}
+}
+
+// Values of a flag for a cache.
+const userCache, noCache = "user", "none"
+
+// cacheDir returns the folder for the cache of rendered images, or "" without a cache.
+func cacheDir(flag string) string {
+	switch flag {
+	case noCache:
+		return ""
+	case userCache:
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return "" // the user has no home folder
+		}
+		return filepath.Join(dir, "kyma-pull", "images")
+	}
+	return flag
 }

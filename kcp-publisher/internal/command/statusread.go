@@ -26,11 +26,7 @@ const pageOf = 500
 
 // read reads all fields only of unhealthy runtimes.
 func (f *statusFlags) read(ctx context.Context, selector labels.Selector) (fleet.Input, error) {
-	config, err := f.cluster.Config()
-	if err != nil {
-		return fleet.Input{}, err
-	}
-	table, err := newTableClient(config)
+	table, err := f.tables()
 	if err != nil {
 		return fleet.Input{}, err
 	}
@@ -91,8 +87,15 @@ func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time
 			d.unready = append(d.unready, name)
 		}
 	}
-	listed := f.runtime == "" && f.format != formatName && len(rows) <= listedWhole
-	if listed || len(d.others) > maxReadEach || len(d.healthy) < len(d.unready)+len(d.others) {
+	if f.runtime == "" && f.format != formatName && len(rows) <= listedWhole {
+		return divided{}
+	}
+	return d.ifCheaper()
+}
+
+// ifCheaper returns the zero value if reading all Kymas is cheaper.
+func (d divided) ifCheaper() divided {
+	if len(d.others) > maxReadEach || len(d.healthy) < len(d.unready)+len(d.others) {
 		return divided{}
 	}
 	return d

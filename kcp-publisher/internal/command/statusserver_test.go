@@ -48,7 +48,7 @@ func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma))
 	s := &kymaServer{kymas: make([]v1beta2.Kyma, n), items: make([]json.RawMessage, n),
 		columns: []string{
 			"Name", "State", "Channel", "In Force", "Published", "Agent", "Kubernetes", "Runtime", "Healthy Until",
-			"Skip Reconciliation", "Deleted", "Running",
+			"Skip Reconciliation", "Deleted", "Running", "Report Time",
 		}}
 	for i := range s.items {
 		reportedAt := metav1.NewTime(time.Now().Add(-time.Minute).Truncate(time.Second))
@@ -243,16 +243,18 @@ func (s *kymaServer) table(page []int, metadata bool) metav1.Table {
 		k := &s.kymas[i]
 		all := map[string]any{"Name": k.Name, "State": string(k.Status.State), "Channel": k.Status.ActiveChannel,
 			"Runtime": k.Status.Runtime.ID, "Healthy Until": nil, "Skip Reconciliation": nil, "Deleted": nil,
-			"Running":    k.Status.Runtime.Running,
-			"Published":  strconv.FormatInt(k.Status.Runtime.Published.Sequence, 10),
-			"In Force":   strconv.FormatInt(k.Status.Runtime.Observed.Sequence, 10),
-			"Agent":      k.Status.Runtime.Observed.AgentVersion,
-			"Kubernetes": k.Status.Runtime.Observed.KubernetesVersion}
+			"Running":   k.Status.Runtime.Running,
+			"Published": strconv.FormatInt(k.Status.Runtime.Published.Sequence, 10)}
 		if until := k.Status.Runtime.HealthyUntil; until != nil {
 			all["Healthy Until"] = until.UTC().Format(time.RFC3339)
 		}
 		if label, is := k.Labels[v1beta2.LabelSkipReconciliation]; is {
 			all["Skip Reconciliation"] = label
+		}
+		if observed := k.Status.Runtime.Observed; observed != nil {
+			all["Report Time"], all["In Force"] = observed.Time.UTC().Format(time.RFC3339),
+				strconv.FormatInt(observed.Sequence, 10)
+			all["Agent"], all["Kubernetes"] = observed.AgentVersion, observed.KubernetesVersion
 		}
 		if k.DeletionTimestamp != nil {
 			all["Deleted"] = "5m"

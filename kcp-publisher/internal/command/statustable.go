@@ -153,8 +153,8 @@ func tableRows(table metav1.Table, namespace string) []fleet.Row {
 		}
 		rows = append(rows,
 			fleet.Row{Namespace: namespace, Name: cell("Name"), Runtime: cell("Runtime"), State: cell("State"),
-				HealthyUntil: cell("Healthy Until"), Running: cell("Running"), Skip: cell("Skip Reconciliation"),
-				Deleted: cell("Deleted"),
+				HealthyUntil: cell("Healthy Until"), Running: cell("Running"), ReportTime: cell("Report Time"),
+				Skip: cell("Skip Reconciliation"), Deleted: cell("Deleted"),
 				Channel: cell("Channel"), Published: cell("Published"), InForce: cell("In Force"), Agent: cell("Agent"),
 				Kubernetes: cell("Kubernetes")})
 	}

@@ -31,6 +31,8 @@ type Options struct {
 	Platforms []ocispec.Platform
 	// Rendering finds the images that components do not list, or is nil.
 	Rendering Rendering
+	// UsedCache stores the images that Rendering finds.
+	UsedCache UsedCache
 	// KubernetesVersion is the version for rendering charts. It defaults to the version that each runtime reported.
 	KubernetesVersion string
 	// Offers includes the modules that runtimes with autonomy can choose.

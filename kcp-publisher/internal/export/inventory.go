@@ -9,7 +9,7 @@ import (
 )
 
 // Contents finds the images of the reported module versions: listed images, and images in rendered objects. For each
-// version, it reads a bundle of up to maxBundlesTried runtimes. Options.Runtimes, Since and Images have no effect.
+// version, it reads a bundle of up to MaxBundlesTried runtimes. Options.Runtimes, Since and Images have no effect.
 func Contents(
 	ctx context.Context, options Options, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
@@ -20,7 +20,7 @@ func Contents(
 		r := &runtimes[i]
 		pending := func(m inventory.Module) bool {
 			content, known := found[m]
-			return (!known || content.Problem != "") && tried[m] < maxBundlesTried
+			return (!known || content.Problem != "") && tried[m] < MaxBundlesTried
 		}
 		if r.Bundle == "" || !slices.ContainsFunc(r.Modules, pending) {
 			continue
@@ -52,8 +52,8 @@ func Contents(
 	return found, nil
 }
 
-// maxBundlesTried limits the bundles that Contents reads for one module version.
-const maxBundlesTried = 3
+// MaxBundlesTried limits the bundles that Contents reads for one module version.
+const MaxBundlesTried = 3
 
 func (g *gathering) contentOf(
 	ctx context.Context, runtime string, of inventory.Module, b published,

@@ -3,9 +3,13 @@ package export
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
@@ -52,5 +56,61 @@ func TestContentsOfReportedVersionsComeFromTheReportedBundles(t *testing.T) {
 	f.must(err)
 	if len(got[keda].Images) != 2 || got[keda].Problem != "" || !strings.Contains(got[mail].Problem, "runtime berlin") {
 		t.Errorf("with a bundle of another runtime: got %+v", got)
+	}
+}
+
+func TestRenderedImagesAreCachedForTheNextCommand(t *testing.T) {
+	f := newFleet(t)
+	keda := inventory.Module{Name: "keda", Version: "1.0.0"}
+	published := f.publish("berlin", f.installed("keda"))
+	runtimes := []inventory.Runtime{
+		{ID: "berlin", Reported: noon, Bundle: published.String(), Modules: []inventory.Module{keda}},
+	}
+	rendered := 0
+	dir := filepath.Join(t.TempDir(), "images")
+	read := func(cache UsedCache) {
+		t.Helper()
+		options := f.options()
+		options.UsedCache = cache
+		options.Rendering = func(context.Context, airgap.UsedRequest) ([]string, error) {
+			rendered++
+			return []string{"lab/keda:1"}, nil
+		}
+		got, err := Contents(t.Context(), options, runtimes)
+		f.must(err)
+		if want := []string{"lab/keda:1"}; !slices.Equal(got[keda].Images, want) {
+			t.Errorf("got images %v, want %v", got[keda].Images, want)
+		}
+	}
+	damage := func(text string) {
+		t.Helper()
+		entries, err := os.ReadDir(dir)
+		f.must(err)
+		for _, e := range entries {
+			f.must(os.WriteFile(filepath.Join(dir, e.Name()), []byte(text), 0o600))
+		}
+	}
+	same := UsedCache{Dir: dir, Renderer: "skr-agent 1"}
+	for _, step := range []struct {
+		name  string
+		cache UsedCache
+		first func()
+		want  int
+	}{
+		{"first command", same, nil, 1},
+		{"second command", same, nil, 1},
+		{"other renderer", UsedCache{Dir: dir, Renderer: "skr-agent 2"}, nil, 2},
+		{"no cache", UsedCache{}, nil, 3},
+		{"damaged entry", same, func() { damage("[") }, 4},
+		{"repaired entry", same, nil, 4},
+		{"recent entry", same, func() { same.Prune(time.Now().Add(maxUsedAge - time.Hour)) }, 4},
+		{"old entry", same, func() { same.Prune(time.Now().Add(maxUsedAge + time.Hour)) }, 5},
+	} {
+		if step.first != nil {
+			step.first()
+		}
+		if read(step.cache); rendered != step.want {
+			t.Errorf("after %s: %d renderings, want %d", step.name, rendered, step.want)
+		}
 	}
 }

@@ -108,6 +108,10 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 	if known, ok := g.used[key]; ok {
 		return known, nil
 	}
+	if known, ok := g.UsedCache.get(key); ok {
+		g.used[key] = known
+		return known, nil
+	}
 	request.Contents = map[digest.Digest][]byte{}
 	for _, c := range m.Content {
 		if !slices.Contains(wanted, c.Digest.String()) {
@@ -130,6 +134,7 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 		return nil, notRenderedError{err}
 	}
 	g.used[key] = used
+	g.UsedCache.put(key, used)
 	return used, nil
 }
 

@@ -13,6 +13,8 @@ type Row struct {
 	Namespace, Name string
 	// Runtime, State, HealthyUntil and Running are fields of the Kyma's status.
 	Runtime, State, HealthyUntil, Running string
+	// ReportTime is the time of the last report by the runtime's clock. It is empty for a CRD without this column.
+	ReportTime string
 	// Skip is the value of the suspension label. Deleted is the deletion timestamp.
 	Skip, Deleted                                  string
 	Channel, Published, InForce, Agent, Kubernetes string

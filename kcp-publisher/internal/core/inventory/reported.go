@@ -1,7 +1,10 @@
 package inventory
 
 import (
+	"time"
+
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
@@ -22,6 +25,17 @@ func Reported(kymas []v1beta2.Kyma) []Runtime {
 		all = append(all, r)
 	}
 	return all
+}
+
+// Listed returns a runtime of the API server's table, without its bundle. reported is the time of its last report.
+func Listed(r *fleet.Runtime, reported time.Time) Runtime {
+	listed := Runtime{ID: r.ID, Reported: reported}
+	for _, m := range r.Modules {
+		if m.Version != "" {
+			listed.Modules = append(listed.Modules, Module{Name: m.Name, Version: m.Version})
+		}
+	}
+	return listed
 }
 
 // Published returns the runtimes of the Kymas with the digest of their latest bundle and without modules.

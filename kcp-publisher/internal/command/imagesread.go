@@ -1,0 +1,83 @@
+package command
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
+)
+
+// readReported returns all runtimes with the module versions in their last reports. It reads healthy runtimes from the
+// API server's table, and only the other Kymas in full. Runtimes from the table have no bundle, except those that
+// export.Contents needs.
+func readReported(
+	ctx context.Context, api client.Reader, table rest.Interface, of scope, now time.Time,
+) ([]inventory.Runtime, error) {
+	rows, err := listRows(ctx, table, of)
+	// If the table expired, list the Kymas instead. If the CRD is missing, listing returns a clearer error.
+	if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	d, listed := divided{healthy: map[types.NamespacedName]fleet.Runtime{}}, map[types.NamespacedName]inventory.Runtime{}
+	for _, row := range rows {
+		name := types.NamespacedName{Namespace: row.Namespace, Name: row.Name}
+		r, healthy := row.Listed(now)
+		reported, err := time.Parse(time.RFC3339, row.ReportTime)
+		switch {
+		case healthy && err == nil:
+			d.healthy[name], listed[name] = r, inventory.Listed(&r, reported)
+		case row.State == string(v1beta2.StateReady):
+			d.others = append(d.others, name)
+		default:
+			d.unready = append(d.unready, name)
+		}
+	}
+	kymas, healthy, err := readDivided(ctx, api, of, d.ifCheaper())
+	if err != nil {
+		return nil, err
+	}
+	remaining := map[types.NamespacedName]inventory.Runtime{}
+	for _, r := range healthy {
+		name := types.NamespacedName{Namespace: r.Namespace, Name: r.Kyma}
+		remaining[name] = listed[name]
+	}
+	sources := sourcesOf(remaining)
+	more, err := readEach(ctx, api, sources)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range sources {
+		delete(remaining, name)
+	}
+	return append(inventory.Reported(append(kymas, more...)), slices.Collect(maps.Values(remaining))...), nil
+}
+
+// sourcesOf returns runtimes whose bundles contain all module versions, up to export.MaxBundlesTried for each version.
+func sourcesOf(runtimes map[types.NamespacedName]inventory.Runtime) []types.NamespacedName {
+	var sources []types.NamespacedName
+	found := map[inventory.Module]int{}
+	byName := func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
+	for _, name := range slices.SortedFunc(maps.Keys(runtimes), byName) {
+		modules := runtimes[name].Modules
+		missing := func(m inventory.Module) bool { return found[m] < export.MaxBundlesTried }
+		if !slices.ContainsFunc(modules, missing) {
+			continue
+		}
+		sources = append(sources, name)
+		for _, m := range modules {
+			found[m]++
+		}
+	}
+	return sources
+}
