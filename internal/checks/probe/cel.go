@@ -72,6 +72,8 @@ func (p *Prober) program(expression string) (cel.Program, error) {
 }
 
 func (p *Prober) cel(ctx context.Context, c fleet.CELCheck) (checks.Measurement, error) {
+	ctx, end := p.withBudget(ctx)
+	defer end()
 	objects, err := p.objects(ctx, c)
 	if err != nil {
 		return checks.Measurement{}, err

@@ -60,6 +60,13 @@ func (p *Prober) checkResponse(
 	if c.Expression == "" {
 		return m, nil
 	}
+	if decodedBytes(body) > maxSmallBytes {
+		release, err := p.options.Memory.acquire(ctx)
+		if err != nil {
+			return checks.Measurement{}, err
+		}
+		defer release()
+	}
 	var content any
 	err := strict.CheckJSON(body, strict.MaxJSONDepth)
 	if err == nil {

@@ -38,6 +38,13 @@ func endless(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// halting sends the start of a body, and no further bytes.
+func halting(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.WriteString(w, `{"queue":`)
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
 func TestHTTPResponsesAreChecked(t *testing.T) {
 	w := newWorld(t)
 	for name, c := range map[string]struct {
@@ -69,6 +76,7 @@ func TestHTTPResponsesAreChecked(t *testing.T) {
 		}, fleet.HTTPCheck{MaxLatency: metav1.Duration{Duration: 20 * time.Millisecond}}, checks.Failure,
 			"maxLatency is 20ms"},
 		"response that exceeds the timeout": {hang, fleet.HTTPCheck{}, checks.Unknown, "did not end within 2s"},
+		"body that does not end":            {halting, fleet.HTTPCheck{}, checks.Unknown, "did not end within 2s"},
 		"endless response":                  {endless, fleet.HTTPCheck{}, checks.Unknown, "more than 1048576 bytes"},
 		"true expression": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"queue":7,"load":0.5}`)

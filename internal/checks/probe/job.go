@@ -61,6 +61,9 @@ func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) 
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), jobCleanup)
 		defer cancel()
+		if err != nil && ctx.Err() != nil {
+			err = jobError{err, p.notStarted(ending, job)}
+		}
 		if left := p.deleteJob(ending, job); left != nil && err == nil && m.Verdict != checks.Failure {
 			err = fmt.Errorf("delete Job %s/%s: %w", job.Namespace, job.Name, left)
 		}
@@ -177,18 +180,11 @@ func jobCondition(job *batchv1.Job) *batchv1.JobCondition {
 
 // lastLog returns the last lines in the log of the Job's newest Pod. If the log cannot be read, it returns reason.
 func (p *Prober) lastLog(ctx context.Context, job *batchv1.Job, reason string) string {
-	var pods corev1.PodList
-	selector := client.MatchingLabels{batchv1.JobNameLabel: job.Name}
-	if err := p.cluster.List(ctx, &pods, client.InNamespace(job.Namespace), selector,
-		client.Limit(10*maxJobPods)); err != nil {
+	pods, err := p.podsOf(ctx, job)
+	if err != nil || len(pods) == 0 {
 		return "the Job failed: " + reason
 	}
-	// Other clients can create Pods with the label.
-	pods.Items = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !metav1.IsControlledBy(&pod, job) })
-	if len(pods.Items) == 0 {
-		return "the Job failed: " + reason
-	}
-	newest := slices.MaxFunc(pods.Items, func(a, b corev1.Pod) int {
+	newest := slices.MaxFunc(pods, func(a, b corev1.Pod) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
 	options := &corev1.PodLogOptions{TailLines: ptr.To(int64(logLines)), LimitBytes: ptr.To(int64(maxLogBytes))}

@@ -5,21 +5,56 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/kyma-pull/kyma-pull/internal/bounded"
 )
 
-// budget limits the total size of all responses to requests with the same context.
-type budget struct{ left atomic.Int64 }
+// budget limits the total size of all responses to requests with the same context, and their decoded size. It acquires
+// memory before it reads more than maxSmallBytes of decoded size.
+type budget struct {
+	left, decoded atomic.Int64
+	memory        *Memory
+
+	mu      sync.Mutex // guards release
+	release func()
+}
 
 type budgetKey struct{}
 
-// withBudget returns a context whose requests can receive at most maxBytes bytes in total.
-func withBudget(ctx context.Context, maxBytes int64) (context.Context, *budget) {
-	b := &budget{}
-	b.left.Store(maxBytes)
-	return context.WithValue(ctx, budgetKey{}, b), b
+// withBudget returns a context whose requests can receive at most maxReadBytes bytes in total. The caller must call end
+// once the decoded responses are not needed anymore.
+func (p *Prober) withBudget(ctx context.Context) (with context.Context, end func()) {
+	b := &budget{memory: p.options.Memory}
+	b.left.Store(maxReadBytes)
+	return context.WithValue(ctx, budgetKey{}, b), b.end
+}
+
+func (b *budget) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.release != nil {
+		b.release()
+		b.release = nil
+	}
+}
+
+// acquire acquires memory once if the responses are large. It returns an error if they exceed maxDecodedBytes.
+func (b *budget) acquire(ctx context.Context) (err error) {
+	switch decoded := b.decoded.Load(); {
+	case decoded <= maxSmallBytes:
+		return nil
+	case decoded > maxDecodedBytes:
+		return fmt.Errorf("the objects need more than %d MiB of memory: use a namespace or a selector",
+			maxDecodedBytes>>20)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.release == nil {
+		b.release, err = b.memory.acquire(ctx)
+	}
+	return err
 }
 
 // transport limits the size of each response body to maxBytes, and of all bodies to the context's budget.
@@ -40,17 +75,22 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response.Body = counted{response.Body, b}
+	response.Body = counted{response.Body, request.Context(), b}
 	return response, nil
 }
 
 type counted struct {
 	io.ReadCloser
+	ctx    context.Context //nolint:containedctx // the context of the request whose body this is
 	budget *budget
 }
 
 func (c counted) Read(into []byte) (int, error) {
+	if err := c.budget.acquire(c.ctx); err != nil {
+		return 0, err
+	}
 	n, err := c.ReadCloser.Read(into)
 	c.budget.left.Add(-int64(n))
+	c.budget.decoded.Add(decodedBytes(into[:n]))
 	return n, err
 }

@@ -19,11 +19,10 @@ const (
 	// maxObjects limits the number of objects in the CEL variable "objects". pageObjects limits the objects in one
 	// response of the API server.
 	maxObjects, pageObjects = 500, 100
-	// maxReadBytes limits the size of the objects of one check in JSON. Decoded objects need about six times as much
-	// memory.
+	// maxReadBytes limits the size of the objects of one check in JSON.
 	maxReadBytes = 8 << 20
 	// sharedFor, maxShared and maxSharedBytes limit the lifetime, number and size of cached reads.
-	sharedFor, maxShared, maxSharedBytes = time.Second, 8, 1 << 20
+	sharedFor, maxShared, maxSharedBytes = time.Second, 8, maxSmallBytes
 )
 
 type selection struct {
@@ -46,6 +45,7 @@ type read struct {
 	err     error
 }
 
+// fetcher returns objects with their decoded size.
 type fetcher func(context.Context) (objects []any, bytes int64, err error)
 
 // get returns the selected objects from the cache, or calls fetch. Callers must not change the objects.
@@ -88,7 +88,7 @@ func (r *reads) forget(s selection) {
 	delete(r.kept, s)
 }
 
-// objects returns the objects that a check selects. The caller must not change them.
+// objects returns the objects that a check selects. The caller must not change them. ctx must have a budget.
 func (p *Prober) objects(ctx context.Context, c fleet.CELCheck) ([]any, error) {
 	if c.Kind == "" {
 		return []any{}, nil
@@ -105,9 +105,9 @@ func (p *Prober) objects(ctx context.Context, c fleet.CELCheck) ([]any, error) {
 	}
 	selected := selection{version, c.Kind, c.Namespace, selector.String()}
 	return p.reads.get(ctx, selected, func(ctx context.Context) ([]any, int64, error) {
-		ctx, b := withBudget(ctx, maxReadBytes)
 		objects, err := p.list(ctx, selected, selector)
-		return objects, maxReadBytes - b.left.Load(), err
+		b, _ := ctx.Value(budgetKey{}).(*budget)
+		return objects, b.decoded.Load(), err
 	})
 }
 

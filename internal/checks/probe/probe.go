@@ -50,6 +50,8 @@ type Options struct {
 	Guard func(*unstructured.Unstructured) error
 	// Mask replaces secrets in a text. If nil, texts are not changed.
 	Mask func(string) string
+	// Memory is shared by all Probers of the process. If nil, New creates one.
+	Memory *Memory
 }
 
 // Subject is the module whose check is measured.
@@ -93,6 +95,9 @@ func New(options Options) (*Prober, error) {
 	env, err := newEnv()
 	if err != nil {
 		return nil, err
+	}
+	if options.Memory == nil {
+		options.Memory = NewMemory()
 	}
 	p := &Prober{
 		options: options, cluster: cluster, pods: pods, apiServer: apiServerOf(config), env: env,
@@ -184,7 +189,11 @@ func (p *Prober) Before(ctx context.Context, d checks.Definition) string {
 
 func explain(ctx context.Context, err error, timeout time.Duration) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Sprintf("the measurement did not end within %s", timeout)
+		text := fmt.Sprintf("the measurement did not end within %s", timeout)
+		if job := new(jobError); errors.As(err, job) && job.reason != "" {
+			text += ": " + job.reason
+		}
+		return text
 	}
 	if wrapped := new(url.Error); errors.As(err, &wrapped) {
 		err = wrapped.Err // omits the URL, which can contain a long query

@@ -19,14 +19,14 @@ import (
 // newChecks returns the runner for the checks of modules. Each check has the permissions of the account that installs
 // its module.
 func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prove.Runner, error) {
-	probers := map[string]*probe.Prober{}
+	probers, memory := map[string]*probe.Prober{}, probe.NewMemory()
 	for _, user := range accounts.All() {
 		config := rest.CopyConfig(mgr.GetConfig())
 		if user != "" {
 			config.Impersonate = rest.ImpersonationConfig{UserName: user}
 		}
 		prober, err := probe.New(probe.Options{
-			Config: config, Mapper: mgr.GetRESTMapper(), Guard: guardJob, Mask: excerpt.Redact,
+			Config: config, Mapper: mgr.GetRESTMapper(), Guard: guardJob, Mask: excerpt.Redact, Memory: memory,
 		})
 		if err != nil {
 			return nil, err

@@ -56,6 +56,9 @@ func (r *Runner) take(now time.Time) (due []measurement, next time.Duration) {
 			if !measured || r.running[key] {
 				continue
 			}
+			if at.After(now.Add(d.Interval.Duration)) {
+				at = now // the clock was set back after the last measurement
+			}
 			if !at.After(now) {
 				if busy[m.Module] >= workersPerModule {
 					continue

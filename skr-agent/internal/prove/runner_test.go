@@ -91,6 +91,22 @@ func TestChecksRunFromReadyUntilCheckFor(t *testing.T) {
 	})
 }
 
+func TestChecksContinueAfterTheClockIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		later := time.Now().Add(24 * time.Hour).UTC()
+		state := checks.Continue(target("1.0.0", true, cel).Definitions, nil)[0]
+		state.Result, state.Measured = v1beta2.CheckInconclusive, later
+		w.Restore([]checks.Record{
+			{Module: "keda", Version: "1.0.0", Ready: later, States: []checks.State{state}},
+		})
+		w.Set([]Target{target("1.0.0", true, cel)})
+		pass(2 * time.Minute)
+		require.Equal(t, v1beta2.CheckPassed, w.Results("keda", "1.0.0")[0].Result)
+		require.InDelta(t, 4, w.measured.Load(), 1, "the interval must not change")
+	})
+}
+
 func TestFailedCheckIsNotMeasuredAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
