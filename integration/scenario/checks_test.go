@@ -77,6 +77,14 @@ func TestWaveWaitsForInconclusiveChecks(t *testing.T) {
 		return s.State == v1alpha1.RolloutWaiting &&
 			strings.Contains(s.Message, "checks are not Passed in canary-1 (its agent does not support checks)")
 	}))
+	const command = "kcp-publisher rollout approve " + firstRollout + " canaries"
+	if shown := ask(t, f, "rollout", "show", firstRollout); !strings.Contains(shown, command) {
+		t.Errorf("rollout show does not print %q:\n%s", command, shown)
+	}
+	if why, err := f.Why(ctx, others[0].ID, "scaler"); !strings.Contains(why, command) ||
+		!strings.Contains(why, "in canary-1 (its agent does not support checks)") {
+		t.Errorf("why does not print the cause and %q: %v\n%s", command, err, why)
+	}
 	for _, s := range append(others, old) {
 		wantHistory(t, s, "1.7.0")
 	}

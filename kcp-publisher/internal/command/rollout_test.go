@@ -88,6 +88,32 @@ canaries  works         0       0             2
 	}
 }
 
+func TestRolloutShowPrintsTheCommandThatApprovesTheWave(t *testing.T) {
+	const command = "  approve      kcp-publisher rollout approve keda-regular-1 others\n"
+	waits := func(change func(*v1alpha1.Rollout)) *v1alpha1.Rollout {
+		r := underWay()
+		r.Name, r.Status.State, r.Status.Waves[1].State = "keda-regular-1", v1alpha1.RolloutWaiting, v1alpha1.WaveWaiting
+		change(r)
+		return r
+	}
+	for name, c := range map[string]struct {
+		rollout *v1alpha1.Rollout
+		want    bool
+	}{
+		"waiting":     {waits(func(*v1alpha1.Rollout) {}), true},
+		"progressing": {waits(func(r *v1alpha1.Rollout) { r.Status.State = v1alpha1.RolloutProgressing }), false},
+		"already approved": {
+			waits(func(r *v1alpha1.Rollout) { r.Spec.ApprovedWaves = []string{"others"} }), false,
+		},
+	} {
+		var out bytes.Buffer
+		drawRollout(&out, c.rollout, noon.Add(3*time.Minute), cli.Palette{})
+		if got := strings.Contains(out.String(), command); got != c.want {
+			t.Errorf("%s: output contains the command: %t, want %t\n%s", name, got, c.want, out.String())
+		}
+	}
+}
+
 func TestMissingRolloutErrorNamesTheListCommand(t *testing.T) {
 	missing := apierrors.NewNotFound(schema.GroupResource{Group: "fleet.kyma-project.io", Resource: "rollouts"},
 		"keda-1")

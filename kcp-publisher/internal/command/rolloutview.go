@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,7 +95,11 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 		r.Spec.Channel, r.Spec.From, r.Spec.To, r.Spec.Policy)
 	fmt.Fprintf(out, "  %s %s\n",
 		palette.Paint(colorOfRollout(s.State), fmt.Sprintf("%-12s", cmp.Or(string(s.State), "New"))), s.Message)
-	fmt.Fprintf(out, "  %-12s %s\n\n", "time", duration(s, now))
+	fmt.Fprintf(out, "  %-12s %s\n", "time", duration(s, now))
+	if wave := approvable(r); wave != "" {
+		fmt.Fprintf(out, "  %-12s kcp-publisher rollout approve %s %s\n", "approve", r.Name, wave)
+	}
+	fmt.Fprintln(out)
 	for _, f := range s.Failures {
 		fmt.Fprintf(out, "  %s: %s (wave %s): %s\n", palette.Paint(cli.Red, "failed"), f.Runtime, f.Wave, f.Reason)
 	}
@@ -120,6 +125,19 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 	}
 	t.Render()
 	drawChecks(out, s.Waves)
+}
+
+// approvable returns the wave for which the rollout waits and which an approval continues, or "".
+func approvable(r *v1alpha1.Rollout) string {
+	if r.Status.State != v1alpha1.RolloutWaiting {
+		return ""
+	}
+	for _, w := range r.Status.Waves {
+		if w.State == v1alpha1.WaveWaiting && !slices.Contains(r.Spec.ApprovedWaves, w.Name) {
+			return w.Name
+		}
+	}
+	return ""
 }
 
 func drawChecks(out io.Writer, waves []v1alpha1.WaveStatus) {
