@@ -55,6 +55,8 @@ func TestRolloutPageShowsChecks(t *testing.T) {
 	for _, want := range []string{
 		`<th scope="row">latency <span class="quiet">wave tenth</span></th>`,
 		`aria-label="median before 0.21, median after 0.23, worst before 0.25, worst after 0.92"`,
+		`<title>worst after 0.92</title>`,
+		`<i class="idle"></i>before the upgrade`,
 		`<a href="/runtimes/r-00001">r-00001</a>`,
 	} {
 		if !strings.Contains(body, want) {
