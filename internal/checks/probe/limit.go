@@ -81,7 +81,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 
 type counted struct {
 	io.ReadCloser
-	ctx    context.Context //nolint:containedctx // the context of the request whose body this is
+	ctx    context.Context // of the request with this body
 	budget *budget
 }
 
