@@ -35,8 +35,12 @@ const (
 	ReasonValueUndefined = "ValueUndefined"
 	// ReasonSourceBroken means that a Manifest's spec.install.source does not name any content.
 	ReasonSourceBroken = "SourceBroken"
-	// ReasonUnknownKind means that a module has objects of a kind that the API server does not serve.
+	// ReasonUnknownKind means that a module has objects of a kind that the API server does not serve or store.
 	ReasonUnknownKind = "UnknownKind"
+	// ReasonUnknownFields is a reason of Fields: objects of a module have unknown fields, which the agent ignores.
+	ReasonUnknownFields = "UnknownFields"
+	// ReasonFieldsKnown is a reason of Fields: after an earlier version with unknown fields, all fields are known.
+	ReasonFieldsKnown = "FieldsKnown"
 	// ReasonProtected means that a module contains objects that modules must not contain.
 	ReasonProtected = "Protected"
 	// ReasonConflict means that an object of a module belongs to another module, or existed before the module and has

@@ -269,6 +269,9 @@ const (
 	// ConditionRights on a Manifest is Unknown if the permissions of the module's ServiceAccount could not be reviewed,
 	// and True after the next successful review. It is absent until a review first fails.
 	ConditionRights = "Rights"
+	// ConditionFields on a Manifest is False if the module's objects have fields that their kinds do not have, such as
+	// misspelled fields. The agent ignores these fields. It is absent until it is first False.
+	ConditionFields = "Fields"
 	// ConditionReporting on a Kyma in KCP reports whether a report was received within the allowed silence.
 	ConditionReporting = "Reporting"
 	// ConditionRegistry is False on a Kyma in KCP while the registry does not contain the published bundle, and on the

@@ -87,6 +87,8 @@ type created struct {
 	Signed   string   `json:"signed,omitempty"`
 	// Unlisted is true if the module is rendered in the runtimes, but its component lists no images.
 	Unlisted bool `json:"unlistedImages,omitempty"`
+	// Ignored lists the unknown fields of the module's objects, which agents ignore.
+	Ignored []string `json:"ignoredFields,omitempty"`
 }
 
 func (f *createFlags) run(cmd *cobra.Command, argument string) error {
@@ -149,11 +151,11 @@ func (f *createFlags) assemble(
 	if err != nil {
 		return nil, created{}, err
 	}
-	used, err := files.Check(ctx, bundle.ModuleOf(name), render.Confined{Command: []string{self, renderCommand}}.Render)
+	checked, err := files.Check(ctx, bundle.ModuleOf(name), render.Confined{Command: []string{self, renderCommand}}.Render)
 	if err != nil {
 		return nil, created{}, fmt.Errorf("--from %s: every agent would refuse the content: %w", f.from, err)
 	}
-	images := append(used, f.images...)
+	images := append(checked.Images, f.images...)
 	slices.Sort(images)
 	images = slices.Compact(images)
 	var digests map[string]digest.Digest
@@ -170,7 +172,7 @@ func (f *createFlags) assemble(
 	row := created{
 		Component: name, Version: version, Type: files.Type, SizeBytes: len(files.Packed),
 		Images: append([]string{}, images...), Unpinned: c.Unpinned(),
-		Unlisted: files.Rendered && len(images) == 0,
+		Unlisted: files.Rendered && len(images) == 0, Ignored: checked.Ignored,
 	}
 	if f.key == "" {
 		return c, row, nil
@@ -322,6 +324,9 @@ func (c created) draw(out io.Writer) {
 	for _, image := range c.Unpinned {
 		fmt.Fprintf(out, "  unpinned %s: use NAME:TAG@sha256:DIGEST to include the digest in the component\n",
 			image)
+	}
+	for _, field := range c.Ignored {
+		fmt.Fprintf(out, "  ignored  %s: correct or remove the field\n", field)
 	}
 	fmt.Fprintf(out, "  signed   %s\n", cmp.Or(c.Signed, "no (use --sign KEY)"))
 }

@@ -197,6 +197,17 @@ func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
 	}
 }
 
+func TestComponentCreateListsUnknownFields(t *testing.T) {
+	module := t.TempDir()
+	write(t, filepath.Join(module, "config.yaml"), strings.Replace(mailerConfig, "metadata: {", "metadata: {labls: {}, ", 1))
+	out := done(t, "component", "create", "example.org/mailer:1.0.0", "--from", module, "--to",
+		"ctf:"+filepath.Join(t.TempDir(), "out"))
+	want := "ignored  ConfigMap kyma-system/mail: unknown field metadata.labls: correct or remove the field"
+	if !strings.Contains(out, want) {
+		t.Errorf("got output %s, want %q", out, want)
+	}
+}
+
 func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 	good, chart := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(good, "mailer.yaml"), strings.ReplaceAll(mailerYAML, "@sha256:"+someHash, ""))
@@ -211,6 +222,8 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 		write(t, filepath.Join(dir, "templates", "all.yaml"), template)
 	}
 	write(t, filepath.Join(plain, "config.yaml"), mailerConfig)
+	review := filepath.Join(t.TempDir(), "review.yaml")
+	write(t, review, "apiVersion: authentication.k8s.io/v1\nkind: TokenReview\nmetadata: {name: question}\n")
 	write(t, filepath.Join(bad, "deep", "a.yaml"), mailerConfig+"---\nkind: ConfigMap\nmetadata: {name: b}\n")
 	to := func() string { return "ctf:" + filepath.Join(t.TempDir(), "out") }
 	for name, c := range map[string]struct {
@@ -239,6 +252,10 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 		"a document without apiVersion": {
 			[]string{"example.org/mailer:1.0.0", "--from", bad, "--to", to()}, cli.ExitFailed,
 			"every agent would refuse the content: deep/a.yaml, document 2: object without apiVersion",
+		},
+		"an object that is not stored": {
+			[]string{"example.org/mailer:1.0.0", "--from", review, "--to", to()}, cli.ExitFailed,
+			"TokenReview question (authentication.k8s.io/v1): the API server does not store objects of this kind",
 		},
 		"an invalid module name": {
 			[]string{"example.org/module/hpa2:1.0.0", "--from", plain, "--to", to()}, cli.ExitUsage,

@@ -95,6 +95,7 @@ func (i *Installer) prepare(
 	if i.now().Sub(known.checkedAt) >= i.Resync {
 		known.settled = nil // compare all objects
 	}
+	out.fields = i.fieldsOf(m, p)
 	if out.rights, problem, err = i.check(ctx, m, &p); err != nil {
 		return plan{}, outcome{}, err
 	}

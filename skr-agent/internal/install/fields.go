@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,6 +37,24 @@ func dropForeignFields(o *unstructured.Unstructured) error {
 	}
 	_, err := ignoredFields(o)
 	return err
+}
+
+// fieldsOf returns the finding about the unknown fields in a plan, or nil if the plan and the Manifest's condition have
+// none. The API server would refuse an object with such a field, and kubectl warns about it. The agent applies the
+// object without the field.
+func (i *Installer) fieldsOf(m *v1beta2.Manifest, p plan) *finding {
+	before := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionFields)
+	if len(p.ignored) == 0 {
+		if before == nil {
+			return nil
+		}
+		return &finding{ok: true, reason: v1beta2.ReasonFieldsKnown, message: "the objects have no unknown fields"}
+	}
+	found := &finding{reason: v1beta2.ReasonUnknownFields, message: clip("ignored " + firstFew(p.ignored))}
+	if before == nil || before.Message != found.message {
+		i.events.Eventf(m, nil, "Warning", found.reason, "Install", "%s", found.message)
+	}
+	return found
 }
 
 // caHolders returns the parts of an object that can contain a caBundle.

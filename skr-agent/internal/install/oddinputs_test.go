@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
@@ -17,11 +19,12 @@ func TestKindThatIsNotStoredDoesNotBlockOtherObjects(t *testing.T) {
 		"spec: {token: x}\n---\n"
 	w.wants("asking", review+aConfigMap("asking"), version("1.0.0"))
 	w.state("asking", v1beta2.StateError,
-		"TokenReview question: the API server does not store objects of this kind: remove the object from the content")
+		"TokenReview question (authentication.k8s.io/v1): the API server does not store objects of this kind: "+
+			"remove the object from the content")
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "asking"), "the other object must be installed")
 	w.wants("binding", "apiVersion: v1\nkind: Binding\nmetadata: {name: pod}\ntarget: {kind: Node, name: node}\n---\n"+
 		aConfigMap("binding"), version("1.0.0"))
-	w.state("binding", v1beta2.StateError, "Binding kyma-system/pod: the API server does not store objects of this kind")
+	w.state("binding", v1beta2.StateError, "Binding pod (v1): the API server does not store objects of this kind")
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "binding"), "the other object must be installed")
 
 	t.Log("a version without the object is installed")
@@ -74,17 +77,47 @@ func TestPodWithImmutableFieldsIsRecreatedOnlyWithPermission(t *testing.T) {
 
 // A response of the API server that was saved as a manifest makes a library panic. The agent also plans such a module
 // when it prunes objects of other modules.
-func TestResponseInContentAffectsOnlyItsModule(t *testing.T) {
+func TestResponseInContentAffectsOnlyItself(t *testing.T) {
 	w := newWorld(t)
 	w.wants("other", aConfigMap("dropped"), version("1.0.0"))
 	w.state("other", v1beta2.StateReady, "")
 	w.wants("response", "apiVersion: v1\nkind: Status\nmetadata: {name: response}\n---\n"+aConfigMap("response"))
-	w.state("response", v1beta2.StateError, "Status response (v1): not an object that can be installed")
+	w.state("response", v1beta2.StateError, "Status response (v1): the API server does not store objects of this kind")
+	require.True(t, w.exists(&corev1.ConfigMap{}, home, "response"), "the other object must be installed")
 	w.wants("other", aConfigMap("other"), version("2.0.0"))
 	w.eventually("the object of the other module is pruned", func() bool {
 		return !w.exists(&corev1.ConfigMap{}, home, "dropped")
 	})
 	w.state("other", v1beta2.StateReady, "")
+}
+
+func TestCustomResourceOfKindStatusIsInstalled(t *testing.T) {
+	w := newWorld(t)
+	definition := strings.NewReplacer("Sample", "Status", "samples", "statuses", "sample", "status").Replace(sampleCRD)
+	w.wants("status", definition+"apiVersion: example.kyma-project.io/v1\nkind: Status\nmetadata: {name: page}\n")
+	w.state("status", v1beta2.StateReady, "")
+}
+
+func TestUnknownFieldsOfBuiltInKindsAreReported(t *testing.T) {
+	w := newWorld(t)
+	service := func(port string) string {
+		return "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80, " + port + ": 8080}]}\n"
+	}
+	condition := func() *metav1.Condition {
+		return meta.FindStatusCondition(w.manifest("web").Status.Conditions, v1beta2.ConditionFields)
+	}
+	w.wants("web", service("targetPorts"), version("1.0.0"))
+	w.state("web", v1beta2.StateReady, "")
+	require.NotNil(t, condition())
+	require.Equal(t, metav1.ConditionFalse, condition().Status)
+	require.Equal(t, "ignored Service web: unknown field spec.ports[0].targetPorts", condition().Message)
+
+	w.wants("web", service("targetPort"), version("2.0.0"))
+	w.eventually("the field is known", func() bool { return condition().Status == metav1.ConditionTrue })
+	w.state("web", v1beta2.StateReady, "")
+	live := &corev1.Service{}
+	require.True(t, w.exists(live, home, "web"))
+	require.Equal(t, 8080, live.Spec.Ports[0].TargetPort.IntValue())
 }
 
 func TestPrunedObjectWithFinalizerIsReported(t *testing.T) {

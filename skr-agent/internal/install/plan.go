@@ -11,8 +11,10 @@ import (
 	"github.com/fluxcd/pkg/ssa/utils"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
@@ -43,8 +45,10 @@ type plan struct {
 	resources, images finding
 	// takes contains the objects that other Manifests release. The value is the mark of the other Manifest.
 	takes map[key]string
-	// unknown contains objects whose kind the API server does not serve. They are neither applied nor pruned.
+	// unknown contains objects whose kind the API server does not serve or store. They are neither applied nor pruned.
 	unknown []string
+	// ignored contains the unknown fields of built-in kinds. They are not applied.
+	ignored []string
 	// unread contains custom resources that the API server could not read, with the error. They are applied later.
 	unread map[key]string
 	// unlabeled is the key of the agent's namespace if the module sets no labels on it. The namespace is then not
@@ -101,17 +105,20 @@ func makePlan(
 	by guard.Owner, served scopes,
 ) (plan, error) {
 	scope, unserved := withDefinitions(served, rendered)
-	for _, o := range rendered {
-		if err := normalized(o); err != nil {
-			return plan{}, err
-		}
-	}
 	p := plan{unserved: unserved}
 	seen, stay := keys{}, keys{}
 	for _, o := range rendered {
+		if err := render.CheckInstallable(o.GroupVersionKind()); err != nil {
+			p.leaveOut(o, "", err, by, stay)
+			continue
+		}
+		p.ignored = append(p.ignored, render.UnknownFields(o)...)
+		if err := normalized(o); err != nil {
+			return plan{}, err
+		}
 		namespaced, err := scope(o.GroupVersionKind())
 		if errors.Is(err, errUnknownKind) {
-			p.leaveOut(o, "", by, stay)
+			p.leaveOut(o, "", err, by, stay)
 			continue
 		}
 		if err != nil {
@@ -141,7 +148,7 @@ func makePlan(
 		namespaced, err := scope(p.defaultCR.GroupVersionKind())
 		switch place(p.defaultCR, namespaced || err != nil, by.Namespace); {
 		case errors.Is(err, errUnknownKind):
-			p.leaveOut(p.defaultCR, "default CR ", by, stay)
+			p.leaveOut(p.defaultCR, "default CR ", err, by, stay)
 			p.defaultCR = nil
 		case err != nil:
 			return plan{},
@@ -164,23 +171,20 @@ func makePlan(
 	return p, nil
 }
 
-// normalized converts an object to the form in which the API server stores it. The library panics for objects of kinds
-// that are only part of requests and responses, such as Status.
-func normalized(o *unstructured.Unstructured) (err error) {
-	defer func() {
-		if recover() != nil {
-			err = fmt.Errorf("%s (%s): not an object that can be installed: remove it from the content", guard.KeyOf(o),
-				o.GetAPIVersion())
-		}
-	}()
+// normalized converts an object of a built-in kind to the form in which the API server stores it. The library panics
+// for a custom resource whose kind is Status.
+func normalized(o *unstructured.Unstructured) error {
+	if !scheme.Scheme.Recognizes(o.GroupVersionKind()) {
+		return nil
+	}
 	return normalize.UnstructuredList([]*unstructured.Unstructured{o}) // Unstructured would empty the rules of roles
 }
 
-// leaveOut records an object whose kind the API server does not serve, so that the object is neither applied nor
-// pruned.
-func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owner, stay keys) {
+// leaveOut records an object whose kind the API server does not serve or store, so that the object is neither applied
+// nor pruned.
+func (p *plan) leaveOut(o *unstructured.Unstructured, role string, why error, by guard.Owner, stay keys) {
 	k := guard.KeyOf(o)
-	p.unknown = append(p.unknown, fmt.Sprintf("%s%s (%s): %s", role, k, o.GetAPIVersion(), errUnknownKind))
+	p.unknown = append(p.unknown, fmt.Sprintf("%s%s (%s): %s", role, k, o.GetAPIVersion(), why))
 	stay[k] = struct{}{}
 	k.Namespace = cmp.Or(k.Namespace, by.Namespace)
 	stay[k] = struct{}{}

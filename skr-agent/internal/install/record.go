@@ -24,10 +24,10 @@ import (
 type outcome struct {
 	state     v1beta2.State
 	inventory []v1beta2.Resource
-	// resources, installation, images, rights and ready become conditions. The condition of a nil finding does not
-	// change.
-	resources, installation, images, rights *finding
-	ready                                   finding
+	// resources, installation, images, rights, fields and ready become conditions. The condition of a nil finding does
+	// not change.
+	resources, installation, images, rights, fields *finding
+	ready                                           finding
 	// again is the time until the next reconciliation, or 0 to wait for an event.
 	again time.Duration
 	// untouched is true if no object was written.
@@ -69,6 +69,7 @@ func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestS
 		{v1beta2.ConditionInstallation, out.installation},
 		{v1beta2.ConditionImages, out.images},
 		{v1beta2.ConditionRights, out.rights},
+		{v1beta2.ConditionFields, out.fields},
 		{v1beta2.ConditionReady, &out.ready},
 	} {
 		if c.finding == nil {

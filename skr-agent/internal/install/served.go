@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
@@ -155,12 +156,10 @@ func (i *Installer) unlistable(ctx context.Context, a *actor, r v1beta2.Resource
 	case apierrors.IsInternalError(err):
 		return fmt.Errorf("list objects of this kind: %w", err)
 	case (apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)) && a.isNotStored(gvkOf(r)):
-		return errNotStored
+		return render.ErrNotInstallable
 	}
 	return nil
 }
-
-var errNotStored = errors.New("the API server does not store objects of this kind: remove the object from the content")
 
 // isNotStored reports whether the API server serves a kind without the verb list. Clients only create such objects, for
 // example a TokenReview.

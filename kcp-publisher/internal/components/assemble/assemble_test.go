@@ -56,9 +56,9 @@ func TestCheckAcceptsFormatsOfKubectl(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		images, err := files.Check(t.Context(), "mailer", inProcess)
-		if err != nil || !slices.Equal(images, c.images) {
-			t.Errorf("%s: got images %v and error %v, want %v", name, images, err, c.images)
+		checked, err := files.Check(t.Context(), "mailer", inProcess)
+		if err != nil || !slices.Equal(checked.Images, c.images) || checked.Ignored != nil {
+			t.Errorf("%s: got %+v and error %v, want images %v", name, checked, err, c.images)
 		}
 	}
 }

@@ -38,18 +38,35 @@ type Files struct {
 // Renderer renders the objects of a module's content.
 type Renderer func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 
-// Check renders the files like an agent, and returns the images of plain manifests. The module's name is the release
-// name of a chart.
-func (f Files) Check(ctx context.Context, module string, renderer Renderer) (images []string, err error) {
+// Checked is the result of checking files.
+type Checked struct {
+	// Images lists the images of plain manifests.
+	Images []string
+	// Ignored lists the unknown fields of objects, which agents ignore.
+	Ignored []string
+}
+
+// Check renders the files like an agent. It returns an error for content that agents refuse in part or completely. The
+// module's name is the release name of a chart.
+func (f Files) Check(ctx context.Context, module string, renderer Renderer) (checked Checked, err error) {
 	in := render.Input{
 		Content: f.Packed, Packed: packedAs[f.Type], Values: f.Values, Release: module, Namespace: moduleNamespace,
 		Kubernetes: render.UsualCapabilities(""),
 	}
 	objects, err := renderer(ctx, in)
-	if err != nil || f.Rendered {
-		return nil, err
+	if err != nil {
+		return Checked{}, err
 	}
-	return imagesIn(objects), nil
+	for _, o := range objects {
+		if err := render.CheckInstallable(o.GroupVersionKind()); err != nil {
+			return Checked{}, fmt.Errorf("%s (%s): %w", render.Name(o), o.GetAPIVersion(), err)
+		}
+		checked.Ignored = append(checked.Ignored, render.UnknownFields(o)...)
+	}
+	if !f.Rendered {
+		checked.Images = imagesIn(objects)
+	}
+	return checked, nil
 }
 
 const moduleNamespace = "kyma-system"

@@ -110,6 +110,9 @@ func Modules(facts Facts) []bundle.ReportedModule {
 				PartialMeta: v1beta2.PartialMeta{Name: r.GetName(), Namespace: in},
 			}
 		}
+		if module.State == v1beta2.StateReady {
+			module.Message = remark(m)
+		}
 		if why, waits := facts.Waiting[module.Name]; waits {
 			module.Maintenance = true
 			module.Reason = cmp.Or(module.Reason, facts.WaitReason)
@@ -182,6 +185,15 @@ func message(m *v1beta2.Manifest) string {
 		return ""
 	}
 	return bounded(ready.Message)
+}
+
+// remark returns the message about unknown fields of a module that is Ready, or "" if it has none.
+func remark(m *v1beta2.Manifest) string {
+	fields := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionFields)
+	if fields == nil || fields.Status != metav1.ConditionFalse {
+		return ""
+	}
+	return bounded(fields.Message)
 }
 
 func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }

@@ -161,6 +161,26 @@ func TestStatusOfOlderSpecIsNotReported(t *testing.T) {
 	}
 }
 
+func TestUnknownFieldsOfReadyModuleAreReported(t *testing.T) {
+	manifest := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}}
+	for state, want := range map[v1beta2.State]string{
+		v1beta2.StateReady: "ignored a: unknown field b", v1beta2.StateError: "cause",
+	} {
+		manifest.Status.State = state
+		manifest.Status.Conditions = []metav1.Condition{
+			{Type: v1beta2.ConditionReady, Message: "cause"},
+			{Type: v1beta2.ConditionFields, Status: metav1.ConditionFalse, Message: "ignored a: unknown field b"},
+		}
+		if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.Message != want || m.State != state {
+			t.Errorf("got %+v for state %s, want that state with message %q", m, state, want)
+		}
+	}
+	manifest.Status.State, manifest.Status.Conditions[1].Status = v1beta2.StateReady, metav1.ConditionTrue
+	if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.Message != "" {
+		t.Errorf("got message %q after the fields were corrected, want none", m.Message)
+	}
+}
+
 func TestFailedSecretsAreInReportAndStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		secrets *bundle.ReportedSecrets

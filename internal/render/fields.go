@@ -1,0 +1,80 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// ErrNotInstallable means that an API server stores no objects of a kind. Such an object is only part of a request or
+// response, for example a TokenReview or a Status.
+var ErrNotInstallable = errors.New("the API server does not store objects of this kind: " +
+	"remove the object from the content")
+
+// neverStored lists the kinds of Kubernetes that clients send to the API server, but that it does not store.
+var neverStored = map[string][]string{
+	"":                      {"Binding", "ComponentStatus"},
+	"admission.k8s.io":      {"AdmissionReview"},
+	"apiextensions.k8s.io":  {"ConversionReview"},
+	"authentication.k8s.io": {"SelfSubjectReview", "TokenRequest", "TokenReview"},
+	"authorization.k8s.io": {
+		"LocalSubjectAccessReview", "SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview",
+	},
+	"autoscaling":        {"Scale"},
+	"imagepolicy.k8s.io": {"ImageReview"},
+	"policy":             {"Eviction"},
+}
+
+// CheckInstallable returns ErrNotInstallable if an API server stores no objects of a kind. It returns nil for unknown
+// kinds.
+func CheckInstallable(gvk schema.GroupVersionKind) error {
+	if slices.Contains(neverStored[gvk.Group], gvk.Kind) {
+		return ErrNotInstallable
+	}
+	typed, ok := newTyped(gvk)
+	if !ok {
+		return nil
+	}
+	if _, ok := typed.(metav1.Object); !ok {
+		return ErrNotInstallable
+	}
+	return nil
+}
+
+// newTyped returns an empty object of a built-in kind. The scheme alone would also return one for a custom resource of
+// kind Status.
+func newTyped(gvk schema.GroupVersionKind) (runtime.Object, bool) {
+	if !scheme.Scheme.Recognizes(gvk) {
+		return nil, false
+	}
+	typed, err := scheme.Scheme.New(gvk)
+	return typed, err == nil
+}
+
+// UnknownFields returns the fields of an object that its kind does not have, such as misspelled fields. It returns nil
+// for custom resources and for kinds that this version does not know.
+func UnknownFields(object *unstructured.Unstructured) []string {
+	typed, ok := newTyped(object.GroupVersionKind())
+	if !ok {
+		return nil
+	}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true)
+	strict, ok := runtime.AsStrictDecodingError(err)
+	if !ok {
+		return nil // the API server reports other errors
+	}
+	var unknown []string
+	for _, one := range strict.Errors() {
+		if field, ok := strings.CutPrefix(one.Error(), "unknown field "); ok {
+			unknown = append(unknown, fmt.Sprintf("%s: unknown field %s", Name(object), strings.Trim(field, `"`)))
+		}
+	}
+	return unknown
+}
