@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,9 +71,7 @@ func UnknownFields(object *unstructured.Unstructured) []string {
 	}
 	var unknown []string
 	for _, one := range strict.Errors() {
-		if field, ok := strings.CutPrefix(one.Error(), "unknown field "); ok {
-			unknown = append(unknown, fmt.Sprintf("%s: unknown field %s", Name(object), strings.Trim(field, `"`)))
-		}
+		unknown = append(unknown, fmt.Sprintf("%s: %v", Name(object), one))
 	}
 	return unknown
 }

@@ -42,10 +42,10 @@ data: {a: 1}
 		unknown = append(unknown, UnknownFields(o)...)
 	}
 	require.ElementsMatch(t, []string{
-		"Deployment kyma-system/a: unknown field metadata.lables",
-		"Deployment kyma-system/a: unknown field spec.replica",
-		"Deployment kyma-system/a: unknown field spec.template.spec.containers[0].resourcess",
-		"ClusterRole role: unknown field rules[0].apiGroup",
+		`Deployment kyma-system/a: unknown field "metadata.lables"`,
+		`Deployment kyma-system/a: unknown field "spec.replica"`,
+		`Deployment kyma-system/a: unknown field "spec.template.spec.containers[0].resourcess"`,
+		`ClusterRole role: unknown field "rules[0].apiGroup"`,
 	}, unknown)
 }
 

@@ -202,7 +202,7 @@ func TestComponentCreateListsUnknownFields(t *testing.T) {
 	write(t, filepath.Join(module, "config.yaml"), strings.Replace(mailerConfig, "metadata: {", "metadata: {labls: {}, ", 1))
 	out := done(t, "component", "create", "example.org/mailer:1.0.0", "--from", module, "--to",
 		"ctf:"+filepath.Join(t.TempDir(), "out"))
-	want := "ignored  ConfigMap kyma-system/mail: unknown field metadata.labls: correct or remove the field"
+	want := `ignored  ConfigMap kyma-system/mail: unknown field "metadata.labls": correct or remove the field`
 	if !strings.Contains(out, want) {
 		t.Errorf("got output %s, want %q", out, want)
 	}

@@ -110,7 +110,7 @@ func TestUnknownFieldsOfBuiltInKindsAreReported(t *testing.T) {
 	w.state("web", v1beta2.StateReady, "")
 	require.NotNil(t, condition())
 	require.Equal(t, metav1.ConditionFalse, condition().Status)
-	require.Equal(t, "ignored Service web: unknown field spec.ports[0].targetPorts", condition().Message)
+	require.Equal(t, `ignored Service web: unknown field "spec.ports[0].targetPorts"`, condition().Message)
 
 	w.wants("web", service("targetPort"), version("2.0.0"))
 	w.eventually("the field is known", func() bool { return condition().Status == metav1.ConditionTrue })
