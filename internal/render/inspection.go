@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/yaml"
 
@@ -100,7 +101,7 @@ func (i *inspection) read(name string) (k types.Kustomization, err error) {
 		}
 	}
 	for field, used := range map[string]int{
-		"generators": len(k.Generators), "transformers": len(k.Transformers), "validators": len(k.Validators),
+		"generators": len(k.Generators), "validators": len(k.Validators),
 	} {
 		if used > 0 {
 			return k, fmt.Errorf("%s: plugins are not supported: use the built-in fields of the kustomization", field)
@@ -139,10 +140,48 @@ func (i *inspection) references(folder string, k types.Kustomization) error {
 			return fmt.Errorf("patchesStrategicMerge[%d]: %w", n, err)
 		}
 	}
+	for n, reference := range k.Transformers {
+		if err := i.transformer(folder, reference); err != nil {
+			return fmt.Errorf("transformers[%d]: %w", n, err)
+		}
+	}
 	for n, patch := range slices.Concat(k.Patches, k.PatchesJson6902) {
 		if err := checkYAML([]byte(patch.Patch)); err != nil {
 			return fmt.Errorf("patches[%d]: %w", n, err)
 		}
+	}
+	return nil
+}
+
+// builtInTransformers lists the transformers of kustomize that read no files.
+var builtInTransformers = []string{
+	"AnnotationsTransformer", "ImageTagTransformer", "LabelTransformer", "NamespaceTransformer", "PrefixTransformer",
+	"ReplicaCountTransformer", "SuffixTransformer",
+}
+
+// transformer checks a transformer, which is a file or inline YAML. It accepts only built-in transformers.
+func (i *inspection) transformer(folder, reference string) error {
+	text := []byte(reference)
+	if !strings.Contains(reference, "\n") {
+		var err error
+		if text, err = i.present(folder, reference); err != nil {
+			return err
+		}
+	}
+	if err := checkSize(text); err != nil {
+		return err
+	}
+	if err := strict.YAML(text, strict.Limits{Documents: 1, ExpandedBytes: maxExpanded}); err != nil {
+		return err
+	}
+	var config map[string]any // a struct would also accept keys with different capitalization
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		return err
+	}
+	kind, _ := config["kind"].(string)
+	if config["apiVersion"] != konfig.BuiltinPluginApiVersion || !slices.Contains(builtInTransformers, kind) {
+		return fmt.Errorf("plugins are not supported: use the built-in fields of the kustomization, or one of %s",
+			strings.Join(builtInTransformers, ", "))
 	}
 	return nil
 }

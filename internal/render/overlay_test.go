@@ -158,8 +158,21 @@ func TestOverlaysCannotReferToOtherSources(t *testing.T) {
 			"generators: ['{apiVersion: builtin, kind: HelmChartInflationGenerator, metadata: {name: a}, name: a}']",
 			"generators: plugins are not supported",
 		},
-		"program in transformers": {base + "transformers: [plugin.yaml]", "transformers: plugins are not supported"},
-		"program in validators":   {base + "validators: [plugin.yaml]", "validators: plugins are not supported"},
+		"program in transformers": {base + "transformers: [plugin.yaml]", "transformers[0]: plugins are not supported"},
+		"program in the second document of a transformer": {
+			base + "transformers: [plugins.yaml]", "transformers[0]: more than 1 documents",
+		},
+		"transformer that reads files": {
+			base + "transformers: [\"apiVersion: builtin\\nkind: PatchTransformer\\nmetadata: {name: a}\\npath: x\"]",
+			"transformers[0]: plugins are not supported",
+		},
+		"transformer with two kinds": {
+			base + "transformers: [\"apiVersion: builtin\\nkind: PatchTransformer\\nKind: LabelTransformer\\n" +
+				"metadata: {name: a}\"]",
+			"transformers[0]: plugins are not supported",
+		},
+		"transformer outside of the content": {base + "transformers: [../../a.yaml]", "is outside of the content"},
+		"program in validators":              {base + "validators: [plugin.yaml]", "validators: plugins are not supported"},
 		"field name with different capitalization": {
 			"HelmCharts: [{name: a, repo: '" + address + "'}]", "Helm charts are not supported here",
 		},
@@ -177,6 +190,8 @@ func TestOverlaysCannotReferToOtherSources(t *testing.T) {
 				"resources: []",
 				"top/root@example/a/kustomization.yaml",
 				"resources: []",
+				"top/plugins.yaml",
+				builtInLabels+"---\napiVersion: a/v1\nkind: Exec\nmetadata: {name: a}\n",
 				"top/plugin.yaml",
 				"apiVersion: a/v1\nkind: Exec\nmetadata: {name: a, annotations: {config.kubernetes.io/function: "+
 					"'exec: {path: git}'}}\n",
@@ -188,6 +203,21 @@ func TestOverlaysCannotReferToOtherSources(t *testing.T) {
 			untouched()
 		})
 	}
+}
+
+const builtInLabels = "apiVersion: builtin\nkind: LabelTransformer\nmetadata: {name: a}\nlabels: {part-of: sample}\n" +
+	"fieldSpecs: [{path: metadata/labels, create: true}]\n"
+
+// The kustomization of KEDA uses such a transformer.
+func TestBuiltInTransformersAreApplied(t *testing.T) {
+	objects, err := Render(overlayOf(t, "kustomization.yaml",
+		"resources: [a.yaml]\ntransformers:\n- labels.yaml\n- |\n  apiVersion: builtin\n  kind: PrefixTransformer\n"+
+			"  metadata: {name: b}\n  prefix: my-\n  fieldSpecs: [{path: metadata/name}]\n",
+		"labels.yaml", builtInLabels, "a.yaml", configMap("a")))
+	require.NoError(t, err)
+	require.Len(t, objects, 1)
+	require.Equal(t, "my-a", objects[0].GetName())
+	require.Equal(t, map[string]string{"part-of": "sample"}, objects[0].GetLabels())
 }
 
 func TestSchemasCannotReferToURLs(t *testing.T) {
