@@ -42,9 +42,9 @@ try-module: build assets ## test a module: install, upgrade, inject faults, undo
 	  code=$$?; $(if $(KIND),[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
 # The program is built first, because an interrupted `go run` leaves a temporary folder behind.
-chaos: build assets ## inject random faults for DURATION (5m) into a fleet of 2 REAL and 18 SIMULATED runtimes; SEED=N repeats the faults of a run; NETWORK=1, CLOCKS=1 add network and clock faults
+chaos: build assets ## inject random faults for DURATION (5m) into a fleet of 5 REAL and 15 SIMULATED runtimes; SEED=N repeats the faults of a run; NETWORK=1, CLOCKS=1, DISASTERS=1 add network faults, clock faults and restores
 	@go build -o bin/chaos ./integration/chaos/cmd && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" TMPDIR="$$(hack/scratch)" bin/chaos \
-	  --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real $(REAL)) $(if $(SIMULATED),--simulated $(SIMULATED)) $(if $(NETWORK),--network) $(if $(CLOCKS),--clocks) $(FLAGS)
+	  --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real $(REAL)) $(if $(SIMULATED),--simulated $(SIMULATED)) $(if $(NETWORK),--network) $(if $(CLOCKS),--clocks) $(if $(DISASTERS),--disasters) $(FLAGS)
 
 soak: ## run the chaos fleet without faults for DURATION (1h) and report the growth of memory, goroutines and open files, also in .chaos/soak.md
 	@$(MAKE) --no-print-directory chaos DURATION=$(or $(DURATION),1h) FLAGS="--soak $(FLAGS)"

@@ -115,6 +115,12 @@ type Checker struct {
 	standings   []Standing                              // rollouts in the previous observation
 	// upgrades and downgrades are the version changes of the staged module that are not judged yet.
 	upgrades, downgrades []given
+	// undefined contains the last time when a user deleted the CRD of a runtime's Manifests.
+	undefined map[string]time.Duration
+	// restoring counts the current restores of each runtime, and restored contains the time of the last one. The key of
+	// the control plane is empty.
+	restoring map[string]int
+	restored  map[string]time.Duration
 	// leaderless is the last time when a user took the Lease from the leading publisher, or 0.
 	leaderless time.Duration
 }
@@ -155,6 +161,7 @@ func NewChecker(staged string, concurrent int) *Checker {
 		runtimes: map[string]*seen{}, rollouts: map[string]string{}, undone: map[string]bool{},
 		objectsSeen: map[string]map[string]map[string]string{},
 		proven:      map[string]bool{}, withdrawn: map[string]bool{}, downtime: map[string]bool{},
+		undefined: map[string]time.Duration{}, restoring: map[string]int{}, restored: map[string]time.Duration{},
 	}
 }
 
@@ -269,6 +276,13 @@ func (c *Checker) Deleted(at time.Duration, runtime, object string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.of(runtime).deleted[object] = at
+}
+
+// Undefined announces that a user deletes the CRD of a runtime's Manifests. The objects of the modules must stay.
+func (c *Checker) Undefined(at time.Duration, runtime string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.undefined[runtime] = at
 }
 
 // mayBeRemoved reports whether a bundle can remove the module, because its removal was requested recently.

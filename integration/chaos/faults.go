@@ -59,7 +59,7 @@ func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool
 	case TakeLease, DeleteLease:
 		err = s.takeLease(ctx, step.Kind == DeleteLease)
 	default:
-		return nil, false, nil
+		return s.disaster(ctx, step)
 	}
 	return end, true, err
 }

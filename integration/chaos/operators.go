@@ -47,6 +47,9 @@ func (s *stage) operate(ctx context.Context, step Step) error {
 	case DeleteObject:
 		object := objectsOf[scaler][step.Serial%len(objectsOf[scaler])].DeepCopyObject().(client.Object)
 		s.checker.Deleted(s.since(), step.Target, nameOf(object))
+		if nameOf(object) == nameOf(definition(scalers)) { // custom resources are deleted with their CRD
+			s.checker.Deleted(s.since(), step.Target, "Scaler default")
+		}
 		return client.IgnoreNotFound(s.reals[step.Target].API.Delete(ctx, object))
 	}
 	return fmt.Errorf("%w: %s", errImpossible, step.Kind)
@@ -69,6 +72,10 @@ func (s *stage) keys(ctx context.Context, args ...string) error {
 // rotateToken rotates the token secret. It does nothing while an agent is not enrolled, because a second rotation
 // would invalidate the agent's token.
 func (s *stage) rotateToken(ctx context.Context) error {
+	if slices.ContainsFunc(s.plan, func(p Step) bool { return p.Kind == RestoreControl }) {
+		s.story.Add("the token secret is not rotated: newer runtimes enroll again after a restore of the control plane")
+		return nil
+	}
 	s.mu.Lock()
 	gone := maps.Clone(s.gone)
 	s.mu.Unlock()

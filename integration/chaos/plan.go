@@ -41,6 +41,15 @@ const (
 	SetClock        Kind = "set a clock to a wrong time"
 )
 
+// Disasters.
+const (
+	RestoreRuntime  Kind = "restore a runtime from an earlier snapshot"
+	RestoreControl  Kind = "restore the control plane from an earlier snapshot"
+	DeleteManifests Kind = "delete the CRD of a runtime's Manifests"
+	StopServing     Kind = "stop serving a module's kind"
+	LimitObjects    Kind = "set a quota that allows no more objects"
+)
+
 // Actions of users.
 const (
 	RotatePublisher Kind = "rotate the publisher's key"
@@ -101,6 +110,8 @@ type Shape struct {
 	Network bool
 	// Clocks adds faults that shift the clock of one program. It requires the programs of ShiftablePrograms.
 	Clocks bool
+	// Disasters adds restores of API servers, missing APIs and quotas.
+	Disasters bool
 }
 
 // RealID returns the name of an initial real runtime.
@@ -172,6 +183,12 @@ var network = []weight{
 // clocks lists the additional steps of Shape.Clocks.
 var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
 
+// disasters lists the additional steps of Shape.Disasters.
+var disasters = []weight{
+	{RestoreRuntime, 3, 0, 0}, {RestoreControl, 2, 0, 0}, {DeleteManifests, 3, 0, 0}, {StopServing, 4, 0, 0},
+	{LimitObjects, 4, 2 * time.Second, 15 * time.Second},
+}
+
 // shifts lists the clock shifts. Agents tolerate small shifts. After a larger shift, they refuse bundles.
 var shifts = []time.Duration{
 	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
@@ -188,6 +205,9 @@ func (s Shape) weights() []weight {
 	}
 	if s.Clocks {
 		all = append(all, clocks...)
+	}
+	if s.Disasters {
+		all = append(all, disasters...)
 	}
 	return all
 }
@@ -267,12 +287,17 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 	case KillPublisher:
 		s.Target = fmt.Sprint(g.random.IntN(g.shape.Replicas))
 		return "replica " + s.Target, true
-	case KillAgent, StopRuntimeAPI, EditObject, DeleteObject:
+	case KillAgent, StopRuntimeAPI, EditObject, DeleteObject, RestoreRuntime, DeleteManifests, StopServing, LimitObjects:
 		if g.shape.Real == 0 {
 			return "", false
 		}
 		s.Target = RealID(g.random.IntN(g.shape.Real))
+		if s.Kind == StopRuntimeAPI || s.Kind == RestoreRuntime {
+			return "API server of " + s.Target, true
+		}
 		return string(s.Kind) + s.Target, true
+	case StopControlAPI, RestoreControl:
+		return "API server of the control plane", true
 	case CutRuntime:
 		s.Target = g.anyRuntime()
 		return agentToRegistry(s.Target), true
@@ -338,7 +363,7 @@ func Counts(plan []Step) string {
 		counts[s.Kind]++
 	}
 	var lines strings.Builder
-	for _, w := range slices.Concat(weights, network, clocks) {
+	for _, w := range slices.Concat(weights, network, clocks, disasters) {
 		if counts[w.kind] > 0 {
 			fmt.Fprintf(&lines, "%6d  %s\n", counts[w.kind], w.kind)
 		}

@@ -21,7 +21,7 @@ func TestSeedDeterminesPlan(t *testing.T) {
 
 func TestPlanOfAnHourHasEveryKindOfFault(t *testing.T) {
 	troubled := small
-	troubled.Network, troubled.Clocks = true, true
+	troubled.Network, troubled.Clocks, troubled.Disasters = true, true, true
 	counts := Counts(Generate(1, troubled, time.Hour))
 	for _, w := range troubled.weights() {
 		if !strings.Contains(counts, string(w.kind)) {
@@ -37,7 +37,7 @@ func TestPlanCanBeExecuted(t *testing.T) {
 		has, kymas, busy := map[string]bool{}, map[string]bool{}, map[string]time.Duration{}
 		versions, last := 0, time.Duration(0)
 		shape := small
-		shape.Network, shape.Clocks = seed%2 == 1, seed%3 == 1
+		shape.Network, shape.Clocks, shape.Disasters = seed%2 == 1, seed%3 == 1, seed%5 == 1
 		for _, s := range Generate(seed, shape, length) {
 			if s.At < last || s.At+s.For > length {
 				t.Errorf("seed %d: %s begins at %s, after %s, and ends after %s", seed, s, s.At, last, length)
@@ -69,6 +69,12 @@ func TestPlanCanBeExecuted(t *testing.T) {
 					t.Errorf("seed %d: %s overlaps another disturbance of its target", seed, s)
 				}
 				busy[way] = s.At + s.For
+			case StopRuntimeAPI, RestoreRuntime, StopControlAPI, RestoreControl:
+				api := "API server of " + s.Target
+				if busy[api] > s.At {
+					t.Errorf("seed %d: %s overlaps another disturbance of the API server", seed, s)
+				}
+				busy[api] = s.At + s.For
 			case SetClock:
 				if busy["clocks"] > s.At {
 					t.Errorf("seed %d: %s begins less than %s after the previous clock shift ended", seed, s, clockRest)

@@ -39,6 +39,12 @@ func Unfinished(rollouts []Standing) (names []string) {
 	return names
 }
 
+func (c *Checker) isControlRestoring() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.restoring[""] > 0
+}
+
 // TookBack records that a user set the channel back, so that runtimes can return from this version to an older one.
 func (c *Checker) TookBack(version string) {
 	c.mu.Lock()
@@ -49,6 +55,9 @@ func (c *Checker) TookBack(version string) {
 // Rollouts checks the states of all rollouts, and the version changes since the previous call. It returns the rollouts
 // whose state differs from the previous one.
 func (c *Checker) Rollouts(at time.Duration, now []Standing) (changed []Standing) {
+	if c.isControlRestoring() {
+		return nil
+	}
 	for _, r := range now {
 		if c.Stands(at, r.Rollout, r.State) {
 			changed = append(changed, r)

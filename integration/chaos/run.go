@@ -87,7 +87,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	if problems := s.converge(ctx, FirstVersion); len(problems) > 0 {
 		return fmt.Errorf("the fleet does not converge before the first fault:\n%s", strings.Join(problems, "\n"))
 	}
-	if err := s.copyRegistry(); err != nil {
+	if err := errors.Join(s.copyRegistry(), s.takeSnapshots()); err != nil {
 		return err
 	}
 	before := s.sample(ctx)

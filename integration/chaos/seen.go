@@ -111,7 +111,7 @@ func (c *Checker) Reported(at time.Duration, r Reported) {
 		c.check(at, Sequences, r.Sequence >= s.lastReport.Sequence, "%s pushed report %d after report %d", r.Runtime,
 			r.Sequence, s.lastReport.Sequence)
 		c.check(at, Sequences, r.Epoch > s.lastReport.Epoch || r.Epoch == s.lastReport.Epoch &&
-			r.Observed >= s.lastReport.Observed,
+			r.Observed >= s.lastReport.Observed || c.isRestored(at, r.Runtime),
 			"%s follows bundle %d after bundle %d", r.Runtime, r.Observed, s.lastReport.Observed)
 	}
 	if r.Observed > 0 {
@@ -129,6 +129,9 @@ func (c *Checker) Reported(at time.Duration, r Reported) {
 func (c *Checker) Recorded(at time.Duration, r Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.restoring[""] > 0 {
+		return
+	}
 	s := c.of(r.Runtime)
 	c.check(at, Kept, s.record.UID == "" || s.record.UID == r.UID || s.mayBeRemoved(at, c.staged),
 		"Kyma %s of the control plane was deleted and created again without a request", r.Runtime)
@@ -136,7 +139,7 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 		c.check(at, Statuses, r.Published >= b.Published,
 			"the status of %s shows published bundle %d after bundle %d", r.Runtime, r.Published,
 			b.Published)
-		c.check(at, Statuses, r.Observed >= b.Observed,
+		c.check(at, Statuses, r.Observed >= b.Observed || c.isRestored(at, r.Runtime),
 			"the status of %s shows observed bundle %d after bundle %d", r.Runtime, r.Observed,
 			b.Observed)
 		c.check(at, Statuses, b.Key != r.Key || r.Report >= b.Report,
@@ -171,7 +174,18 @@ func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool)
 func (c *Checker) Present(at time.Duration, runtime string, modules map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.restoring[runtime] > 0 {
+		return
+	}
 	s := c.of(runtime)
+	when, undefined := c.undefined[runtime]
+	if undefined = undefined && at-when < requestGrace; undefined {
+		for module, version := range s.present {
+			if modules[module] == "" {
+				modules[module] = version // the agent creates the Manifest again
+			}
+		}
+	}
 	for module, version := range modules {
 		c.check(at, Signed, s.signed[module][version], "%s has %s %s without a signed bundle", runtime, module,
 			version)
@@ -193,6 +207,9 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.restoring[runtime] > 0 {
+		return
+	}
 	s := c.of(runtime)
 	if c.objectsSeen[runtime] == nil {
 		c.objectsSeen[runtime] = map[string]map[string]string{}
@@ -218,6 +235,9 @@ func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[
 func (c *Checker) Listed(at time.Duration, kymas []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.restoring[""] > 0 {
+		return
+	}
 	for _, id := range c.kymas {
 		c.check(at, Kept, slices.Contains(kymas, id) || c.of(id).mayBeRemoved(at, c.staged),
 			"the control plane lost Kyma %s, but no user deleted it", id)

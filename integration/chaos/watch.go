@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -147,6 +149,10 @@ func installed(ctx context.Context, r *fleet.Runtime) (map[string]string, error)
 // objectsOf lists the objects that every version of a module contains.
 var objectsOf = map[string][]client.Object{
 	scaler: {
+		definition(scalers), &metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "sample.kyma-pull.dev/v1", Kind: "Scaler"},
+			ObjectMeta: inKymaSystem("default"),
+		},
 		&corev1.ServiceAccount{ObjectMeta: inKymaSystem("scaler-manager")}, &rbacv1.ClusterRole{
 			ObjectMeta: metav1.ObjectMeta{Name: "scaler-manager"},
 		},
@@ -161,12 +167,26 @@ var objectsOf = map[string][]client.Object{
 	},
 }
 
+// Names of CRDs in runtimes.
+const scalers, manifests = "scalers.sample.kyma-pull.dev", "manifests." + v1beta2.Group
+
 func inKymaSystem(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: name}
 }
 
 func nameOf(o client.Object) string {
-	return fmt.Sprintf("%s %s", strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1."), o.GetName())
+	kind := o.GetObjectKind().GroupVersionKind().Kind
+	if kind == "" {
+		kind = strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.")
+	}
+	return kind + " " + o.GetName()
+}
+
+// metadataOf returns an object with the kind and name of o, to read only the metadata.
+func metadataOf(o client.Object) *metav1.PartialObjectMetadata {
+	found := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}}
+	found.SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
+	return found
 }
 
 // objectsIn returns the UIDs of a module's objects by name. After an error, the result is incomplete.
@@ -174,15 +194,33 @@ func objectsIn(ctx context.Context, r *fleet.Runtime, module string) (map[string
 	found := map[string]string{}
 	for _, o := range objectsOf[module] {
 		has := o.DeepCopyObject().(client.Object)
+		if o.GetObjectKind().GroupVersionKind().Kind != "" {
+			has = metadataOf(o)
+		}
 		err := r.API.Get(ctx, client.ObjectKeyFromObject(o), has)
+		_, isDefined := found[nameOf(definition(scalers))]
 		switch {
 		case err == nil:
 			found[nameOf(o)] = string(has.GetUID())
-		case !apierrors.IsNotFound(err):
+		case isUnserved(err) && isDefined:
+			return nil, err // the objects can exist although the kind is not served
+		case !isUnserved(err) && !apierrors.IsNotFound(err):
 			return nil, err
 		}
 	}
 	return found, nil
+}
+
+// isUnserved reports whether an error means that the API server does not serve a kind.
+func isUnserved(err error) bool {
+	if meta.IsNoMatchError(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil &&
+		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+			return c.Type == metav1.CauseTypeUnexpectedServerResponse
+		})
 }
 
 // revive restarts a program that ended, for example because it lost its Lease.

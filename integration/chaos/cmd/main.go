@@ -33,12 +33,14 @@ func main() {
 	flags := pflag.NewFlagSet("chaos", pflag.ContinueOnError)
 	flags.Uint64Var(&options.Seed, "seed", 0, "seed of the plan; 0 for a random seed")
 	flags.DurationVar(&options.Length, "duration", 5*time.Minute, "duration of the fault injection")
-	flags.IntVar(&options.Shape.Real, "real", 2, "runtimes with an API server and an agent")
-	flags.IntVar(&options.Shape.Simulated, "simulated", 18, "runtimes that only implement the wire format")
+	flags.IntVar(&options.Shape.Real, "real", 5, "runtimes with an API server and an agent")
+	flags.IntVar(&options.Shape.Simulated, "simulated", 15, "runtimes that only implement the wire format")
 	flags.BoolVar(&options.Shape.Network, "network", false,
 		"also disturb single connections between programs, registry and API servers")
 	flags.BoolVar(&options.Shape.Clocks, "clocks", false,
 		"also shift the clocks of programs by hours or days; this builds the programs with a changed time.Now")
+	flags.BoolVar(&options.Shape.Disasters, "disasters", false,
+		"also restore API servers from earlier snapshots, remove APIs and set quotas")
 	flags.BoolVar(&options.Soak, "soak", false, "inject no faults, and check whether memory, goroutines and files grow")
 	flags.BoolVar(&plan, "plan", false, "print the plan without running it")
 	flags.BoolVar(&compile, "compile", false, "build the programs for --clocks without running a plan")
@@ -147,6 +149,9 @@ func flagsOf(shape chaos.Shape) string {
 	}
 	if shape.Clocks {
 		flags = append(flags, "--clocks")
+	}
+	if shape.Disasters {
+		flags = append(flags, "--disasters")
 	}
 	if len(flags) == 0 {
 		return ""

@@ -1,0 +1,177 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// Snapshots are taken after the fleet has converged for the first time. Every runtime then has module scaler in
+// FirstVersion, and no runtime has mailer.
+
+func (s *stage) snapshot(name string) string { return filepath.Join(s.dir, "snapshots", name) }
+
+// takeSnapshots copies the data of all API servers.
+func (s *stage) takeSnapshots() error {
+	if !slices.ContainsFunc(s.plan, func(p Step) bool { return p.Kind == RestoreRuntime || p.Kind == RestoreControl }) {
+		return nil
+	}
+	for id, r := range s.reals {
+		if err := r.Backup(s.snapshot(id)); err != nil {
+			return fmt.Errorf("take a snapshot of %s: %w", id, err)
+		}
+	}
+	return s.fleet.BackUpControlPlane(s.snapshot(fleet.ControlPlane))
+}
+
+// disaster starts a step of Shape.Disasters and returns the function that ends it, or nil for an instantaneous step.
+// ok is false for other steps.
+func (s *stage) disaster(ctx context.Context, step Step) (end func() error, ok bool, err error) {
+	api := func() client.Client { return s.reals[step.Target].API }
+	switch step.Kind {
+	case RestoreRuntime:
+		err = s.restoreRuntime(ctx, step.Target)
+	case RestoreControl:
+		err = s.restoreControl(ctx)
+	case DeleteManifests:
+		s.checker.Undefined(s.since(), step.Target)
+		err = client.IgnoreNotFound(api().Delete(ctx, metadataOf(definition(manifests))))
+	case StopServing:
+		err = stopServing(ctx, api())
+	case LimitObjects:
+		end = func() error { return unlimit(context.WithoutCancel(ctx), api()) }
+		err = limit(ctx, api())
+	default:
+		return nil, false, nil
+	}
+	return end, true, err
+}
+
+// restoreRuntime replaces the data of a runtime's API server with the snapshot. The admin then repeats the requests of
+// the time after the snapshot.
+func (s *stage) restoreRuntime(ctx context.Context, id string) error {
+	wanted := s.checker.Wanted(id)
+	done := s.checker.Restoring(s.since(), id)
+	s.checker.Unasked(s.since(), id, mailer)
+	err := s.reals[id].Restore(s.snapshot(id))
+	done(s.since())
+	if err != nil {
+		return err
+	}
+	s.insist(ctx, "repeat the requests of "+id, func() error { return s.editKyma(ctx, id, wanted[mailer]) })
+	return nil
+}
+
+// restoreControl replaces the data of the control plane with the snapshot. An operator then creates the Kymas of the
+// time after the snapshot again.
+func (s *stage) restoreControl(ctx context.Context) error {
+	s.once.Lock()
+	defer s.once.Unlock()
+	done := s.checker.Restoring(s.since(), "")
+	defer func() {
+		s.checker.TookLease(s.since()) // the Lease of the snapshot has expired
+		done(s.since())
+	}()
+	if err := s.fleet.RestoreControlPlane(s.snapshot(fleet.ControlPlane)); err != nil {
+		return err
+	}
+	var later []string
+	s.mu.Lock()
+	for id := range s.sims {
+		if !s.gone[id] {
+			later = append(later, id)
+		}
+	}
+	s.mu.Unlock()
+	for _, id := range later {
+		s.insist(ctx, "create Kyma "+id+" again", func() error {
+			return client.IgnoreAlreadyExists(s.fleet.Control.Create(ctx, newKyma(id)))
+		})
+	}
+	return nil
+}
+
+func definition(name string) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+	}
+}
+
+// stopServing stops serving the only version of the kind of module scaler.
+func stopServing(ctx context.Context, api client.Client) error {
+	patch := []byte(`[{"op": "replace", "path": "/spec/versions/0/served", "value": false}]`)
+	err := api.Patch(ctx, metadataOf(definition(scalers)), client.RawPatch("application/json-patch+json", patch))
+	return client.IgnoreNotFound(err)
+}
+
+// The name of the ResourceQuota that allows no more ConfigMaps and Secrets.
+const quotaName = "no-more-objects"
+
+// limit creates a ResourceQuota that allows no more ConfigMaps and Secrets in the runtime. The test clusters have no
+// controller that writes the status of quotas.
+func limit(ctx context.Context, api client.Client) error {
+	most := corev1.ResourceList{
+		"count/configmaps": resource.MustParse("0"), "count/secrets": resource.MustParse("0"),
+	}
+	quota := &corev1.ResourceQuota{ObjectMeta: inKymaSystem(quotaName), Spec: corev1.ResourceQuotaSpec{Hard: most}}
+	if err := api.Create(ctx, quota); apierrors.IsAlreadyExists(err) {
+		err = api.Get(ctx, client.ObjectKeyFromObject(quota), quota)
+		if err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	quota.Status = corev1.ResourceQuotaStatus{Hard: most, Used: most}
+	return api.Status().Update(ctx, quota)
+}
+
+func unlimit(ctx context.Context, api client.Client) error {
+	return client.IgnoreNotFound(api.Delete(ctx, &corev1.ResourceQuota{ObjectMeta: inKymaSystem(quotaName)}))
+}
+
+// settleTime is the time after a restore in which programs can still report the state before it.
+const settleTime = requestGrace
+
+// Restoring announces that the data of a runtime, or of the control plane if runtime is empty, is replaced with an
+// earlier snapshot. Until the returned function is called, the checker ignores observations of this API server. Then it
+// compares observations only with later ones.
+func (c *Checker) Restoring(at time.Duration, runtime string) (done func(at time.Duration)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.restoring[runtime]++
+	return func(at time.Duration) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.restoring[runtime]--
+		c.restored[runtime] = at
+		if runtime != "" {
+			s := c.of(runtime)
+			s.present, s.requests = map[string]string{}, map[int64][]string{}
+			delete(c.objectsSeen, runtime)
+			return
+		}
+		c.kymas, c.rollouts, c.standings, c.upgrades, c.downgrades = nil, map[string]string{}, nil, nil, nil
+		for _, s := range c.runtimes {
+			s.record, s.formerKeys, s.open = Record{}, map[string]bool{}, ""
+		}
+	}
+}
+
+// isRestored reports whether a runtime was restored so recently that it can report an earlier state.
+func (c *Checker) isRestored(at time.Duration, runtime string) bool {
+	when, restored := c.restored[runtime]
+	return c.restoring[runtime] > 0 || restored && at-when < settleTime
+}
