@@ -20,13 +20,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// dropForeignFields removes fields that other programs set: rules of aggregated ClusterRoles, and injected CA
-// bundles. Server-side apply then keeps their live values. It returns an error if the annotation ignore-fields is
-// invalid.
+// dropForeignFields removes fields that other programs set: rules of aggregated ClusterRoles, the holder of a Lease,
+// and injected CA bundles. Server-side apply then keeps their live values. It returns an error if the annotation
+// ignore-fields is invalid.
 func dropForeignFields(o *unstructured.Unstructured) error {
 	if o.GetKind() == "ClusterRole" && o.GroupVersionKind().Group == "rbac.authorization.k8s.io" {
 		if rule, _, _ := unstructured.NestedMap(o.Object, "aggregationRule"); rule != nil {
 			unstructured.RemoveNestedField(o.Object, "rules")
+		}
+	}
+	if gvk := o.GroupVersionKind(); gvk.Group == "coordination.k8s.io" && gvk.Kind == "Lease" {
+		for _, field := range []string{"holderIdentity", "acquireTime", "renewTime", "leaseTransitions"} {
+			unstructured.RemoveNestedField(o.Object, "spec", field)
 		}
 	}
 	injected := hasInjector(o)

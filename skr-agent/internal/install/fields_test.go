@@ -72,6 +72,13 @@ func TestDropForeignFieldsRemovesInjectedFields(t *testing.T) {
 	require.Contains(t, role.Object, "rules")
 }
 
+func TestDropForeignFieldsRemovesHolderOfLease(t *testing.T) {
+	o := liveObject(t, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x}\nspec: {holderIdentity: a, "+
+		"acquireTime: b, renewTime: c, leaseTransitions: 1, leaseDurationSeconds: 15}")
+	require.NoError(t, dropForeignFields(o))
+	require.Equal(t, map[string]any{"leaseDurationSeconds": int64(15)}, o.Object["spec"])
+}
+
 func TestIgnoredFieldsAreJSONPointers(t *testing.T) {
 	of := func(value string) ([]pointer, error) {
 		o := &unstructured.Unstructured{Object: map[string]any{"kind": "ConfigMap"}}

@@ -88,9 +88,24 @@ func TestPruneDeletesObjectsOfUnservedVersions(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), configMap("beside", nil)))
 	w.eventually("drift is reverted again", func() bool { return w.exists(&corev1.ConfigMap{}, home, "beside") })
 
-	t.Log("the removal deletes objects in a served version")
+	t.Log("the CRD serves the version for some time, and the object stays")
 	derrick := custom("derrick.example.org/v1", "Crane", home, "old")
-	require.True(t, w.exists(derrick, home, "old"))
+	before := w.uid(derrick, "old")
+	serve := func(served bool) {
+		require.NoError(t, w.client.Get(t.Context(), client.ObjectKeyFromObject(definition), definition))
+		definition.Spec.Versions[0].Served = served
+		require.NoError(t, w.client.Update(t.Context(), definition))
+	}
+	serve(true)
+	w.state("other", v1beta2.StateReady, "")
+	require.Equal(t, before, w.uid(derrick, "old"))
+	serve(false)
+	w.eventually("the version is not served", func() bool {
+		return isUnserved(w.client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "old"},
+			custom("derrick.example.org/v1alpha1", "Crane", home, "old")))
+	})
+
+	t.Log("the removal deletes objects in a served version")
 	w.remove("other")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "other") })
 	require.False(t, w.exists(derrick, home, "old"))
