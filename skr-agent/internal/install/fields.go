@@ -206,8 +206,8 @@ func (i *Installer) keepLive(
 			}
 			continue // applying the object returns the same error
 		}
-		if now := integer(live, 1, "spec", "replicas"); scalable && now != replicas && now != 0 {
-			scaled, err := i.isAutoscaled(ctx, resourceOf(o), dropped)
+		if now := integer(live, 1, "spec", "replicas"); scalable && now != replicas {
+			scaled, err := i.isAutoscaled(ctx, resourceOf(o), now, dropped)
 			if err != nil {
 				return nil, err
 			}
@@ -321,9 +321,11 @@ func set(object map[string]any, p pointer, value any, present bool) {
 	}
 }
 
-// isAutoscaled reports whether a HorizontalPodAutoscaler scales a workload. It returns false if the account is not
-// allowed to list autoscalers.
-func (i *Installer) isAutoscaled(ctx context.Context, r v1beta2.Resource, dropped keys) (bool, error) {
+// isAutoscaled reports whether a HorizontalPodAutoscaler can have scaled a workload to a number of replicas. It returns
+// false if the account is not allowed to list autoscalers.
+func (i *Installer) isAutoscaled(
+	ctx context.Context, r v1beta2.Resource, replicas int64, dropped keys,
+) (bool, error) {
 	mapping, err := i.cluster.RESTMapper().
 		RESTMapping(schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"})
 	if err != nil {
@@ -337,9 +339,21 @@ func (i *Installer) isAutoscaled(ctx context.Context, r v1beta2.Resource, droppe
 	return slices.ContainsFunc(list.Items, func(hpa unstructured.Unstructured) bool {
 		version, err := schema.ParseGroupVersion(textAt(&hpa, "spec", "scaleTargetRef", "apiVersion"))
 		return err == nil && !dropped.has(guard.KeyOf(&hpa)) && version.Group == r.Group &&
+			(replicas != 0 || scalesToZero(&hpa)) &&
 			textAt(&hpa, "spec", "scaleTargetRef", "kind") == r.Kind &&
 			textAt(&hpa, "spec", "scaleTargetRef", "name") == r.Name
 	}), nil
+}
+
+// scalesToZero reports whether a workload of an autoscaler can have no replicas. Other autoscalers ignore a workload
+// without replicas. KEDA itself scales the workloads of its autoscalers to zero.
+//
+// Source: Kubernetes documentation, "Horizontal Pod Autoscaling"; KEDA documentation, "Scaling Deployments".
+func scalesToZero(hpa *unstructured.Unstructured) bool {
+	return integer(hpa, 1, "spec", "minReplicas") == 0 ||
+		slices.ContainsFunc(hpa.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
+			return owner.Kind == "ScaledObject" && strings.HasPrefix(owner.APIVersion, "keda.sh/")
+		})
 }
 
 func ignoreUnserved(err error) error {

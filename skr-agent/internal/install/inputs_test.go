@@ -407,6 +407,27 @@ func TestFieldsOfOtherManagersAreNotReverted(t *testing.T) {
 	require.True(t, w.exists(&aggregated, "", aggregated.Name))
 	require.Equal(t, rules, aggregated.Rules)
 
+	t.Log("an autoscaler of KEDA scales to zero, and another autoscaler does not")
+	hpa := &autoscalingv1.HorizontalPodAutoscaler{}
+	require.True(t, w.exists(hpa, home, "hpa"))
+	replicasAfterZero := func() int32 {
+		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 0}}
+		require.NoError(t, w.client.SubResource("scale").Update(ctx, deployment, client.WithSubResourceBody(scale)))
+		require.NoError(t, w.client.Patch(ctx, deployment, client.RawPatch(types.JSONPatchType,
+			[]byte(`[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "example.org/drift:1"}]`))))
+		w.eventually("the image is reverted", func() bool {
+			return w.exists(deployment, home, "hpa") &&
+				deployment.Spec.Template.Spec.Containers[0].Image == "example.org/x:1"
+		})
+		return *deployment.Spec.Replicas
+	}
+	require.EqualValues(t, 1, replicasAfterZero())
+	hpa.OwnerReferences = []metav1.OwnerReference{
+		{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "hpa", UID: "0"},
+	}
+	require.NoError(t, w.client.Update(ctx, hpa))
+	require.EqualValues(t, 0, replicasAfterZero())
+
 	t.Log("a Deployment without an autoscaler is scaled back")
 	require.NoError(t, w.client.Delete(ctx, &autoscalingv1.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "hpa"},
