@@ -102,7 +102,8 @@ until_shows() {
 var tutorialWaits = []struct{ block, commands string }{
 	{"config use-context kind-kcp", "until_shows '2 healthy' 'kcp-publisher status'"},
 	{"offer 1.1.0", "until_shows 'regular-1 .*Waiting' 'kcp-publisher rollout list'"},
-	{"offer 1.2.0", "RUNTIME=$(kcp-publisher status | awk '$2 == \"Behind\" || $2 == \"Failing\" {print $1; exit}')\n" +
+	{"offer 1.2.0", "until_shows ' (Behind|Failing) ' 'kcp-publisher status'\n" +
+		"RUNTIME=$(kcp-publisher status | awk '$2 == \"Behind\" || $2 == \"Failing\" {print $1; exit}')\n" +
 		"until_shows ErrImagePull \"kcp-publisher logs $RUNTIME --location localhost:5001/fleet\""},
 	{"kcp-publisher logs RUNTIME", "until_shows 'regular-2 .*RolledBack' 'kcp-publisher rollout list'"},
 	{"offer 1.2.1", "until_shows 'regular-3 .*Waiting' 'kcp-publisher rollout list'\n" +
