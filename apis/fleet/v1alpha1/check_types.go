@@ -29,11 +29,17 @@ type Check struct {
 	// Interval is the time between two measurements. It must be at least 10 seconds.
 	// +kubebuilder:default:="30s"
 	// +optional
+	// +kubebuilder:validation:Type:=string
+	// +kubebuilder:validation:MaxLength:=20
+	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	Interval metav1.Duration `json:"interval,omitzero"`
 	// Timeout limits the duration of one measurement. It must be at most 5 minutes. A measurement that takes longer is
 	// Inconclusive.
 	// +kubebuilder:default:="10s"
 	// +optional
+	// +kubebuilder:validation:Type:=string
+	// +kubebuilder:validation:MaxLength:=20
+	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 	// SuccessThreshold is the number of measurements in a row that must succeed before the check is Passed.
 	// +kubebuilder:default:=3
@@ -112,6 +118,9 @@ type HTTPCheck struct {
 	Status int32 `json:"status,omitempty"`
 	// MaxLatency is the maximum time from sending the request until the response body is read. Zero means no limit.
 	// +optional
+	// +kubebuilder:validation:Type:=string
+	// +kubebuilder:validation:MaxLength:=20
+	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	MaxLatency metav1.Duration `json:"maxLatency,omitzero"`
 	// Expression is a CEL expression over "body", the decoded JSON of the response, for example `body.queue < 100`.
 	// +optional

@@ -89,6 +89,9 @@ type TrainChannel struct {
 	// has the version or, with a RolloutPolicy, when the Rollout has succeeded.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be more than 0"
+	// +kubebuilder:validation:Type:=string
+	// +kubebuilder:validation:MaxLength:=20
+	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	After *metav1.Duration `json:"after,omitempty"`
 	// MinRuntimes is the number of runtimes in the channel that must report the version as ready.
 	// +kubebuilder:default:=1

@@ -62,6 +62,9 @@ type Course struct {
 	OnFailure OnFailure `json:"onFailure,omitempty"`
 	// OfflineAfter is the time without a report after which a runtime counts as deferred instead of updated or failed.
 	// +kubebuilder:default:="15m"
+	// +kubebuilder:validation:Type:=string
+	// +kubebuilder:validation:MaxLength:=20
+	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	OfflineAfter metav1.Duration `json:"offlineAfter,omitzero"`
 }
 
@@ -94,6 +97,9 @@ type Wave struct {
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
 	// Soak is how long the publisher watches a ready wave before it starts the next wave.
 	// +optional
+	// +kubebuilder:validation:Type:=string
+	// +kubebuilder:validation:MaxLength:=20
+	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	Soak metav1.Duration `json:"soak,omitzero"`
 	// MinReady is the minimum number of updated runtimes in a proven wave: a number, or a percentage of the runtimes
 	// that are not deferred, rounded up. If unset, all runtimes except failed ones must be updated. If the wave is not
@@ -115,6 +121,9 @@ type Wave struct {
 	// Deadline is the time within which a runtime must become ready after a bundle with the version was published to
 	// it.
 	// +kubebuilder:default:="30m"
+	// +kubebuilder:validation:Type:=string
+	// +kubebuilder:validation:MaxLength:=20
+	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	Deadline metav1.Duration `json:"deadline,omitzero"`
 	// AllowEmpty skips the wave if its selector matches no runtime. By default, the rollout waits for a matching
 	// runtime or for an approval of the wave, because an empty wave does not prove the version.
