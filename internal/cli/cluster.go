@@ -2,6 +2,9 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
@@ -80,10 +83,24 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, fmt.Errorf("no kubeconfig of %s: set --kubeconfig or $KUBECONFIG", c.name)
 	case err != nil:
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, fmt.Errorf("kubeconfig: %w%s", err, c.otherContexts())
 	}
 	config.QPS, config.Burst = queriesPerSecond, queriesAtOnce
 	return config, nil
+}
+
+// otherContexts returns a list of the contexts in the kubeconfig if the requested context does not exist.
+func (c *Cluster) otherContexts() string {
+	raw, err := c.loader().RawConfig()
+	if _, exists := raw.Contexts[c.overrides.CurrentContext]; err != nil || c.overrides.CurrentContext == "" || exists ||
+		len(raw.Contexts) == 0 {
+		return ""
+	}
+	names := slices.Sorted(maps.Keys(raw.Contexts))
+	if similar := Meant(c.overrides.CurrentContext, names); similar != "" {
+		return similar
+	}
+	return ": the contexts are " + strings.Join(names, ", ")
 }
 
 // loader returns a loader of the kubeconfig. Connection flags override its values.

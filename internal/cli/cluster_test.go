@@ -77,7 +77,10 @@ func TestCommandsConnectLikeKubectl(t *testing.T) {
 		"--server overrides the cluster's server": {
 			kubeconfig: two, args: "--server https://south.example", host: "https://south.example", token: "of-admin",
 		},
-		"unknown context":    {kubeconfig: two, args: "--context wset", wrong: `"wset" does not exist`},
+		"unknown context": {kubeconfig: two, args: "--context wset", wrong: `"wset" does not exist: did you mean west?`},
+		"context without a similar name": {
+			kubeconfig: two, args: "--context prod", wrong: `"prod" does not exist: the contexts are `,
+		},
 		"missing kubeconfig": {args: "--kubeconfig /nowhere", wrong: "/nowhere"},
 		"no kubeconfig": {
 			kubeconfig: filepath.Join(dir, "none"),

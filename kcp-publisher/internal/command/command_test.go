@@ -171,6 +171,7 @@ func TestExitCodes(t *testing.T) {
 		"--version succeeds":                             {"--version", cli.ExitDone, "v0.0.0-test"},
 		"keys without a subcommand prints its help":      {"keys", cli.ExitDone, "init"},
 		"An unknown command is a usage error":            {"fly", cli.ExitUsage, `unknown command "fly"`},
+		"A command of kubectl is similar to status":      {"get kymas", cli.ExitUsage, "did you mean status?"},
 		"An unknown subcommand of keys is a usage error": {"keys lose", cli.ExitUsage, `unknown command "lose"`},
 		"An unknown flag is a usage error":               {"publish --fast", cli.ExitUsage, "unknown flag: --fast"},
 		"An invalid flag value is a usage error":         {"publish --validity soon", cli.ExitUsage, "--validity"},
@@ -263,6 +264,9 @@ func TestExitCodes(t *testing.T) {
 		},
 		"A missing key folder is a failure": {
 			"keys show --keys /nowhere", cli.ExitFailed, "create one with `kcp-publisher keys init --keys /nowhere`",
+		},
+		"A missing key folder cannot be rotated": {
+			"keys rotate --keys /nowhere", cli.ExitFailed, "create one with `kcp-publisher keys init --keys /nowhere`",
 		},
 		"A missing kubeconfig is a failure": {"why one --kubeconfig /nowhere", cli.ExitFailed, "kubeconfig"},
 	} {

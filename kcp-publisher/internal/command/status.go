@@ -67,6 +67,8 @@ func newStatus() *cobra.Command {
 	cli.Complete(cmd, f.runtimes)
 	cli.CompleteFlag(cmd, "module", f.modules)
 	cli.CompleteFlag(cmd, "version", f.versions)
+	cli.CompleteFlag(cmd, "health", func(context.Context, []string) ([]string, error) { return healthNames(), nil })
+	cmd.SuggestFor = []string{"get", "list", "describe"}
 	return cmd
 }
 
@@ -88,6 +90,9 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 		return cli.Usage(fmt.Errorf("--watch does not support -o %s: use table, wide or json", f.format))
 	case f.watch && f.exitCode:
 		return cli.Usage(errors.New("--exit-code cannot be combined with --watch, which does not end"))
+	}
+	if err := checkHealth(f.healths()); err != nil {
+		return err
 	}
 	asked, err := f.registry.asked()
 	switch {

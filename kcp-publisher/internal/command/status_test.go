@@ -222,6 +222,8 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 	}{
 		"runtimes without a filter":      {runtimeFilter{}, "berlin cairo lima rome oslo quito delhi"},
 		"failing runtimes":               {runtimeFilter{failing: true}, "berlin cairo"},
+		"runtimes by health":             {runtimeFilter{health: "Suspended,Healthy"}, "quito delhi"},
+		"runtimes by health and flag":    {runtimeFilter{health: "Suspended", failing: true}, "berlin cairo quito"},
 		"failing or behind runtimes":     {runtimeFilter{failing: true, behind: true}, "berlin cairo oslo"},
 		"silent or unreported runtimes":  {runtimeFilter{silent: true}, "lima rome"},
 		"runtimes with a module":         {runtimeFilter{module: "scaler"}, "berlin cairo lima oslo delhi"},
@@ -292,6 +294,7 @@ func TestWatchPrintsChanges(t *testing.T) {
 func TestStatusRefusesFlagsWithoutEffect(t *testing.T) {
 	for args, want := range map[string]string{
 		"-o csv":                  `-o "csv": must be table, wide, json, yaml or name`,
+		"--health Failing,Behnd":  `--health "Behnd": must be one of Failing, Silent`,
 		"-w -o yaml":              "--watch does not support -o yaml: use table, wide or json",
 		"-w --exit-code":          "--exit-code cannot be combined with --watch",
 		"-l a=b=c":                "--selector:",

@@ -13,7 +13,9 @@ import (
 type runtimeFilter struct {
 	runtime                 string
 	failing, behind, silent bool
-	module, version         string
+	// health lists health values, separated by commas.
+	health          string
+	module, version string
 }
 
 func (f *runtimeFilter) add(flags *pflag.FlagSet) {
@@ -21,6 +23,8 @@ func (f *runtimeFilter) add(flags *pflag.FlagSet) {
 		"show only runtimes that are Failing; can be combined with --behind and --silent")
 	flags.BoolVar(&f.behind, "behind", false, "show only runtimes that are Behind")
 	flags.BoolVar(&f.silent, "silent", false, "show only runtimes that are Silent or NeverReported")
+	flags.StringVar(&f.health, "health", "",
+		"show only runtimes with one of these health values, such as Failing,Silent; can be combined with --failing")
 	flags.StringVar(&f.module, "module", "", "show only runtimes that have the module")
 	flags.StringVar(&f.version, "version", "",
 		"show only runtimes that run this version of --module, or of any module if --module is not set")
@@ -30,23 +34,8 @@ func (f *runtimeFilter) selects(r *fleet.Runtime) bool {
 	if f.runtime != "" && r.ID != f.runtime && r.Kyma != f.runtime {
 		return false
 	}
-	if f.failing || f.behind || f.silent {
-		switch r.Health {
-		case fleet.Failing:
-			if !f.failing {
-				return false
-			}
-		case fleet.Silent, fleet.NeverReported:
-			if !f.silent {
-				return false
-			}
-		case fleet.Behind:
-			if !f.behind {
-				return false
-			}
-		default:
-			return false
-		}
+	if (f.failing || f.behind || f.silent || f.health != "") && !f.selectsHealth(r.Health) {
+		return false
 	}
 	if f.module == "" && f.version == "" {
 		return true
@@ -54,6 +43,28 @@ func (f *runtimeFilter) selects(r *fleet.Runtime) bool {
 	return slices.ContainsFunc(r.Modules, func(m fleet.RuntimeModule) bool {
 		return (f.module == "" || m.Name == f.module) && (f.version == "" || m.Version == f.version)
 	})
+}
+
+func (f *runtimeFilter) selectsHealth(h fleet.Health) bool {
+	switch h {
+	case fleet.Failing:
+		if f.failing {
+			return true
+		}
+	case fleet.Silent, fleet.NeverReported:
+		if f.silent {
+			return true
+		}
+	case fleet.Behind:
+		if f.behind {
+			return true
+		}
+	}
+	return slices.Contains(f.healths(), string(h))
+}
+
+func (f *runtimeFilter) healths() []string {
+	return strings.FieldsFunc(f.health, func(r rune) bool { return r == ',' })
 }
 
 func (f *runtimeFilter) any() bool { return *f != runtimeFilter{} }

@@ -64,7 +64,11 @@ func (v statusView) verdict() string {
 		return "no runtimes in " + v.where + " match labels " + v.selector
 	}
 	if v.Summary.Total == 0 {
-		return "no runtimes in " + v.where + ": create a Kyma to add one"
+		other := ""
+		if !v.everywhere && v.where != "namespace "+defaultNamespace {
+			other = ", or search all namespaces with -A"
+		}
+		return "no runtimes in " + v.where + ": create a Kyma to add one" + other
 	}
 	total := several(v.Summary.Total, "runtime")
 	fleetwide := v.paint(cli.Green, "none of "+total+" needs attention")

@@ -77,7 +77,12 @@ func (t *targets) check(names []string) error {
 	if _, err := labels.Parse(t.selector); err != nil {
 		return cli.Usage(fmt.Errorf("--selector: %w", err))
 	}
-	for _, h := range t.health {
+	return checkHealth(t.health)
+}
+
+// checkHealth checks the values of --health.
+func checkHealth(values []string) error {
+	for _, h := range values {
 		if !slices.Contains(healthNames(), h) {
 			return cli.Usage(fmt.Errorf("--health %q: must be one of %s", h, strings.Join(healthNames(), ", ")))
 		}
@@ -147,10 +152,7 @@ func (t *targets) run(
 	}
 	out := cmd.OutOrStdout()
 	if t.dryRun {
-		for _, one := range found {
-			fmt.Fprintf(out, "runtime %s: %s (dry run)\n", one.id, verb)
-		}
-		fmt.Fprintf(out, "%s selected, nothing is changed\n", several(len(found), "runtime"))
+		listSelected(out, verb, found)
 		return nil
 	}
 	if len(found) > unconfirmed {
@@ -162,6 +164,13 @@ func (t *targets) run(
 	return changeAll(cmd.Context(), out, found, func(ctx context.Context, one target) (string, error) {
 		return change(ctx, api, one)
 	})
+}
+
+func listSelected(out io.Writer, verb string, all []target) {
+	for _, one := range all {
+		fmt.Fprintf(out, "%s runtime %s (dry run)\n", verb, one.id)
+	}
+	fmt.Fprintf(out, "%s selected, nothing is changed\n", several(len(all), "runtime"))
 }
 
 // changeAll calls change for each runtime and prints the results. For a single runtime, it returns the error of change.

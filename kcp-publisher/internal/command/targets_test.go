@@ -160,3 +160,13 @@ func TestManyRuntimesRequireConfirmation(t *testing.T) {
 		t.Errorf("with --yes: got %v", err)
 	}
 }
+
+func TestDryRunListsTheSelectedRuntimes(t *testing.T) {
+	var out strings.Builder
+	listSelected(&out, "revoke the agent keys of", []target{{id: "berlin"}, {id: "oslo"}})
+	want := "revoke the agent keys of runtime berlin (dry run)\nrevoke the agent keys of runtime oslo (dry run)\n" +
+		"2 runtimes selected, nothing is changed\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}

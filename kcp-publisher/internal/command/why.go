@@ -140,6 +140,14 @@ func rolloutsOf(ctx context.Context, api client.Reader, namespace string) (fleet
 	return fleet.NewRollouts(rollouts.Items), nil
 }
 
+func requestedModules(r fleet.Runtime) []string {
+	names := make([]string, len(r.Modules))
+	for i := range r.Modules {
+		names[i] = r.Modules[i].Name
+	}
+	return names
+}
+
 func explain(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, now time.Time) (answer, error) {
 	var runtime fleet.Runtime
 	if module == "" {
@@ -148,7 +156,8 @@ func explain(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, now tim
 		var known bool
 		if runtime, known = fleet.JudgeModule(kyma, module, rollouts, now); !known {
 			return answer{},
-				fmt.Errorf("runtime %s: module %s is not requested and not installed", plan.RuntimeID(kyma), module)
+				fmt.Errorf("runtime %s: module %s is not requested and not installed%s", plan.RuntimeID(kyma), module,
+					cli.Meant(module, requestedModules(fleet.Judge(kyma, rollouts, now))))
 		}
 	}
 	a := answer{

@@ -33,6 +33,9 @@ func (f Folder) Exclusively(ctx context.Context, change func(Folder) error) erro
 				"program ends, or stop it",
 				f.Dir, lockTimeout)
 		}
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("%w: create one with `kcp-publisher keys init --keys %s`", err, f.Dir)
+		}
 		return fmt.Errorf("lock key folder %s: %w", f.Dir, err)
 	}
 	defer func() { _ = lock.Unlock() }() // the operating system releases the lock when the process ends

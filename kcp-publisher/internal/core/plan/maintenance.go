@@ -11,6 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
+// exampleWindows is a valid value of the annotation for maintenance windows.
+const exampleWindows = `[{"days":["Sat"],"begin":"02:00:00Z","end":"06:00:00Z"}]`
+
 // Maintenance selects the maintenance windows for upgrades that require downtime.
 type Maintenance struct {
 	// Policy selects windows by the labels of Kymas. It can be nil.
@@ -46,7 +49,8 @@ func (m Maintenance) windows(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 		windows, err := window.ParseWindows([]byte(text))
 		if err != nil {
 			return nil,
-				reason.Errorf(reason.AnnotationInvalid, "annotation %s: %w", v1beta2.AnnotationMaintenanceWindows, err)
+				reason.Errorf(reason.AnnotationInvalid, "annotation %s: %w: must be a JSON list such as %s",
+					v1beta2.AnnotationMaintenanceWindows, err, exampleWindows)
 		}
 		return &window.Schedule{Windows: windows, Minimum: metav1.Duration{Duration: m.Minimum}}, nil
 	}

@@ -67,11 +67,16 @@ func TestLabelsAndAnnotationSelectWindows(t *testing.T) {
 
 func TestInvalidWindowsAreRefused(t *testing.T) {
 	kyma := kymaOf("one")
+	kyma.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: exampleWindows}
+	if _, err := (Maintenance{}).Schedule(kyma); err != nil {
+		t.Errorf("the example in the error is invalid: %v", err)
+	}
 	for _, text := range []string{"", "null", "Sat", `[{"days":["Sat"],"begin":"21:00","end":"22:00:00Z"}]`} {
 		kyma.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: text}
 		schedule, err := Maintenance{}.Schedule(kyma)
 		if err == nil || schedule != nil ||
-			!strings.HasPrefix(err.Error(), "annotation kyma-pull.dev/maintenance-windows: ") {
+			!strings.HasPrefix(err.Error(), "annotation kyma-pull.dev/maintenance-windows: ") ||
+			!strings.HasSuffix(err.Error(), "must be a JSON list such as "+exampleWindows) {
 			t.Errorf("annotation %q: got schedule %+v, %v, want an error", text, schedule, err)
 		}
 		if _, err := (Rules{}).Request(kyma, nil); err == nil {
