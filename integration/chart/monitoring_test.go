@@ -326,6 +326,12 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 			Firing: []string{"KymaPullRuntimesSilent"},
 		},
 		{
+			Name:   "a runtime never reports",
+			Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="NeverReported"}`, "0x10 1x200"),
+			At:     90 * time.Minute,
+			Firing: []string{"KymaPullRuntimesNeverReported"},
+		},
+		{
 			Name:   "a bundle is refused",
 			Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"),
 			At:     12 * time.Minute,
