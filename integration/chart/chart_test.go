@@ -388,7 +388,10 @@ func TestPlainManifestsGrantTheSameRightsAsTheCharts(t *testing.T) {
 		},
 		"the publisher with all features": {
 			"kcp-publisher", map[string]any{
-				"signaturePolicy":        map[string]any{"kind": "SignaturePolicy"},
+				"signaturePolicy": map[string]any{
+					"apiVersion": "kyma-pull.dev/v1", "kind": "SignaturePolicy",
+					"rules": []any{map[string]any{"components": "*", "required": false}},
+				},
 				"signatureKeysNamespace": "kcp-signatures",
 				"webhook":                map[string]any{"enabled": true},
 				"git":                    map[string]any{"url": "https://git.example/fleet.git"},

@@ -44,6 +44,10 @@ func TestAgentChartRejectsInvalidValues(t *testing.T) {
 			"image: {pullPolicy: Sometimes}",
 			[]string{"/image/pullPolicy", noOption},
 		},
+		"mirror with a scheme": {
+			"registry: {mirrors: ['docker.io=https://mirror.example']}",
+			[]string{"/registry/mirrors/0", noPattern},
+		},
 		"pull Secret as a string": {
 			"imagePullSecrets: [mirror]",
 			[]string{"/imagePullSecrets/0", "got string, want object"},

@@ -105,6 +105,14 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 			page + ", tokens: false, tokenAudience: a, oidc: {issuerURL: 'https://login.example', clientID: a}}",
 			[]string{"ui.tokenAudience: has no effect"},
 		},
+		"ingress of a disabled web page": {
+			"ui: {ingress: {enabled: true}}",
+			[]string{"ui.ingress.enabled: has no effect without ui.enabled"},
+		},
+		"HTTP route of a disabled web page": {
+			"ui: {httpRoute: {enabled: true}}",
+			[]string{"ui.httpRoute.enabled: has no effect without ui.enabled"},
+		},
 		"HTTP route without a gateway": {
 			page + ", httpRoute: {enabled: true}}",
 			[]string{"ui.httpRoute.parentRefs"},
@@ -162,6 +170,31 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 		"mirror without a target": {
 			"agents: {mirrors: [docker.io]}",
 			[]string{"/agents/mirrors/0", noPattern},
+		},
+		"mirror with a scheme": {
+			"agents: {mirrors: ['docker.io=https://mirror.example']}",
+			[]string{"/agents/mirrors/0", noPattern},
+		},
+		"signature policy without rules": {
+			"signaturePolicy: {apiVersion: kyma-pull.dev/v1, kind: SignaturePolicy}",
+			[]string{"/signaturePolicy", "missing property 'rules'"},
+		},
+		"misspelled field of a signature rule": {
+			"signaturePolicy: {apiVersion: kyma-pull.dev/v1, kind: SignaturePolicy, " +
+				"rules: [{components: 'a/*', require: true}]}",
+			[]string{"/signaturePolicy/rules/0", "'require'", notAllowed},
+		},
+		"maintenance rules as a string": {
+			"maintenancePolicy: {rules: weekend}",
+			[]string{"/maintenancePolicy/rules", "got string, want array"},
+		},
+		"maintenance window with an unknown day": {
+			"maintenancePolicy: {default: {days: [Saturday], begin: '02:00:00Z', end: '06:00:00Z'}}",
+			[]string{"/maintenancePolicy/default/days/0", noOption},
+		},
+		"incomplete label selector": {
+			"watchLabelSelector: 'region in'",
+			[]string{"/watchLabelSelector", noPattern},
 		},
 		"agent image without a digest": {
 			"agents: {image: 'registry.example/agent:1.0.0'}",

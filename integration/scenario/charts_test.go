@@ -255,7 +255,10 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 	publisher := minimal()
 	publisher["webhook"] = map[string]any{"enabled": true}
 	// The chart mounts this value as the file policy.
-	publisher["signaturePolicy"] = map[string]any{"kind": "SignaturePolicy"}
+	publisher["signaturePolicy"] = map[string]any{
+		"apiVersion": "kyma-pull.dev/v1", "kind": "SignaturePolicy",
+		"rules": []any{map[string]any{"components": "*", "required": false}},
+	}
 	f := newFleet(t, fleet.Options{
 		LeaderElect: true,
 		PublisherFlags: []string{

@@ -23,6 +23,7 @@
 {{- end }}
 
 {{- define "kcp-publisher.uiChecks" -}}
+{{- if not .Values.ui.enabled }}{{ range $name := list "ingress" "httpRoute" }}{{ if (get $.Values.ui $name).enabled }}{{ fail (printf "ui.%s.enabled: has no effect without ui.enabled" $name) }}{{ end }}{{ end }}{{ end }}
 {{- if .Values.ui.enabled }}
 {{- with .Values.ui }}
 {{- if and (not .tokens) (not .oidc.issuerURL) }}{{ fail "ui.tokens: false requires ui.oidc.issuerURL, because users could not sign in otherwise" }}{{ end }}
