@@ -34,3 +34,18 @@ func TestShellCompletionListsNamesInTheControlPlane(t *testing.T) {
 		t.Errorf("completion of -o: got %+v", o)
 	}
 }
+
+func TestHelpGroupsAllCommands(t *testing.T) {
+	_, additional, found := strings.Cut(run("--help").out, "\nAdditional Commands:\n")
+	if !found {
+		t.Fatal("the help has no additional commands")
+	}
+	additional, _, _ = strings.Cut(additional, "\n\n")
+	var names []string
+	for line := range strings.Lines(additional) {
+		names = append(names, strings.Fields(line)[0])
+	}
+	if want := []string{"completion", "help", "version"}; !slices.Equal(names, want) {
+		t.Errorf("commands without a group: got %v, want %v", names, want)
+	}
+}

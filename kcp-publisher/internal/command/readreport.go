@@ -75,19 +75,9 @@ func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, err
 		return signedReport{}, err
 	}
 	id := plan.RuntimeID(kyma)
-	from := plan.Rules{}.Reporter(kyma, nil, time.Now())
-	if from.Key == nil {
-		return signedReport{}, fmt.Errorf(
-			"runtime %s has not enrolled: the control plane has no key to verify its report", id)
-	}
-	from.LastSequence, from.Enroll = 0, nil
-	fetched, err := f.fetch(ctx, id)
+	report, err := verifiedReport(kyma, func() (bundle.Fetched, error) { return f.fetch(ctx, id) })
 	if err != nil {
-		return signedReport{}, fmt.Errorf("runtime %s: read report: %w", id, err)
-	}
-	report, err := bundle.VerifyReport(fetched, from)
-	if err != nil {
-		return signedReport{}, fmt.Errorf("runtime %s: %w", id, err)
+		return signedReport{}, err
 	}
 	found := signedReport{
 		Runtime: id, Time: report.Time, Modules: report.Modules, kyma: kyma, checkRun: report.CheckRun,
@@ -101,6 +91,25 @@ func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, err
 		}
 	}
 	return found, nil
+}
+
+// verifiedReport verifies a report with the key in the runtime's Kyma.
+func verifiedReport(kyma *v1beta2.Kyma, fetch func() (bundle.Fetched, error)) (bundle.AcceptedReport, error) {
+	id, from := plan.RuntimeID(kyma), plan.Rules{}.Reporter(kyma, nil, time.Now())
+	if from.Key == nil {
+		return bundle.AcceptedReport{}, fmt.Errorf(
+			"runtime %s has not enrolled: the control plane has no key to verify its report", id)
+	}
+	from.LastSequence, from.Enroll = 0, nil
+	fetched, err := fetch()
+	if err != nil {
+		return bundle.AcceptedReport{}, fmt.Errorf("runtime %s: read report: %w", id, err)
+	}
+	report, err := bundle.VerifyReport(fetched, from)
+	if err != nil {
+		return bundle.AcceptedReport{}, fmt.Errorf("runtime %s: %w", id, err)
+	}
+	return report, nil
 }
 
 func (f *reportFlags) fetch(ctx context.Context, id string) (bundle.Fetched, error) {

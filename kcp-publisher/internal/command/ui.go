@@ -33,6 +33,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/ui"
@@ -163,7 +164,7 @@ func (f *uiFlags) handler(
 			return f.origins.origins(ctx, kyma, "")
 		}
 		options.Chain = f.origins.chain
-		options.Contents = f.contents
+		options.Contents, options.Report = f.contents, f.report
 	}
 	if f.signIn.enabled() {
 		gate, err := f.signIn.gate(config, client.Options{Scheme: own.Scheme(), Mapper: own.RESTMapper()}, f.namespace,
@@ -189,6 +190,14 @@ func (f *uiFlags) handler(
 		browse(local.AddressOnce(), log)
 	}
 	return local, nil
+}
+
+// report returns the runtime's latest verified report.
+func (f *uiFlags) report(ctx context.Context, kyma *v1beta2.Kyma) (bundle.Report, error) {
+	from := reportFlags{location: f.origins.location, registry: f.origins.registry}
+	report, err := verifiedReport(kyma,
+		func() (bundle.Fetched, error) { return from.fetch(ctx, plan.RuntimeID(kyma)) })
+	return report.Report, err
 }
 
 // contents lists the images without rendering charts.

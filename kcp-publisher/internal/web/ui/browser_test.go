@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -258,13 +259,10 @@ func TestWaveIsApprovedOnThePage(t *testing.T) {
 	b.until(`document.querySelector(".waves tbody").innerText.includes("91/100")`)
 }
 
-// unreadable lists elements whose text is cut off, and table cells that are too narrow.
-const unreadable = `[...document.querySelectorAll("#main :is(th, td, a, span, p, h1, h2, h3, dd)")].filter(e => {
-	const text = e.innerText.trim();
-	if (!text || !e.clientWidth || e.closest(".hidden, thead")) return false;
-	const cut = getComputedStyle(e).overflowX === "hidden" && e.scrollWidth > e.clientWidth + 1;
-	return cut || /^T[HD]$/.test(e.tagName) && text.length > 8 && e.clientWidth < 56;
-}).slice(0, 5).map(e => e.tagName + "." + e.className + " of " + e.clientWidth + " px: " + e.innerText.slice(0, 60))`
+// layoutFaults is a script that returns the visible faults of a page's layout.
+//
+//go:embed testdata/layout.js
+var layoutFaults string
 
 func TestBrowserRemembersTheTheme(t *testing.T) {
 	b := newBrowser(t)
@@ -331,9 +329,7 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 					`document.documentElement.scrollWidth - document.documentElement.clientWidth`); wider > 0 {
 					t.Errorf("%s: the page is %d pixels wider than the window", name, wider)
 				}
-				if bad := read[[]string](b, unreadable); len(bad) > 0 {
-					t.Errorf("%s: unreadable elements: %q", name, bad)
-				}
+				b.checkFaults(name)
 				b.shoot(name, !strings.HasPrefix(one.path, "/?") && one.path != "/")
 				if len(axe) > 0 {
 					b.judge(name, string(axe))
@@ -341,6 +337,17 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 			}
 		}
 		s.CloseClientConnections()
+	}
+}
+
+// checkFaults checks the layout with the longest and the shortest text of the connection's state.
+func (b *browser) checkFaults(name string) {
+	b.Helper()
+	for _, state := range []string{"Connecting", "Live"} {
+		read[int](b, fmt.Sprintf(`document.querySelectorAll("#live").forEach(e => e.textContent = %q), 0`, state))
+		if bad := read[[]string](b, layoutFaults); len(bad) > 0 {
+			b.Errorf("%s, %s: %s", name, state, strings.Join(bad, "\n  "))
+		}
 	}
 }
 

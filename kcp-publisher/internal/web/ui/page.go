@@ -29,7 +29,8 @@ func parse(names ...string) map[string]*template.Template {
 		parsed[name] = template.Must(
 			template.New(name).
 				Funcs(texts).
-				ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/"+name+".html"),
+				ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/details.html",
+					"templates/"+name+".html"),
 		)
 	}
 	return parsed

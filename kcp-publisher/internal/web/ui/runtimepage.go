@@ -33,6 +33,7 @@ type runtimePage struct {
 	OriginsAsked bool
 	OriginsError string
 	EventsError  string
+	Details      details
 	// Newest is the latest published bundle, or nil. Earlier contains the earlier bundles, newest first.
 	Newest  *fleet.Bundle
 	Earlier []fleet.Bundle
@@ -93,7 +94,7 @@ func (p *pages) history(r asked, page *runtimePage) {
 		page.EventsError = "failed to read the Kyma: " + err.Error()
 		return
 	}
-	page.LastOperation = kyma.Status.LastOperation
+	page.LastOperation, page.Details = kyma.Status.LastOperation, p.detailsOf(r.Context(), kyma)
 	if s := kyma.Status.Runtime; s != nil {
 		page.PublishedInfo, page.ObservedInfo = s.Published, s.Observed
 	}

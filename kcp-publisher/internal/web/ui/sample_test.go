@@ -207,6 +207,9 @@ func sampleKyma(_ context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
 		versions[m.Name] = m.Asked
 	}
 	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: r.Kyma, Namespace: r.Namespace}}
+	if r.Health == fleet.Failing {
+		kyma.Annotations = map[string]string{v1beta2.AnnotationReportDetails: "events,logs,objects"}
+	}
 	kyma.Status.LastOperation = &v1beta2.LastOperation{
 		Operation: "kyma is " + string(r.State), LastUpdateTime: metav1.NewTime(noon.Add(-2 * time.Hour)),
 	}

@@ -26,7 +26,8 @@ var texts = template.FuncMap{
 	"short": shortDigest,
 	"when":  when, "stamp": stamp, "words": words, "tone": tone, "bundleTone": bundleTone, "stateTone": stateTone,
 	"rolloutTone": rolloutTone, "waveTone": waveTone, "path": url.PathEscape, "dict": dict,
-	"ready": ready, "breakable": breakable, "sum": func(a, b int) int { return a + b },
+	"ready": ready, "breakable": breakable, "objectName": objectName, "logLines": logLines,
+	"sum": func(a, b int) int { return a + b },
 }
 
 // text returns untrusted text as one printable line of at most maxText bytes.

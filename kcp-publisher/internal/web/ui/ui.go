@@ -39,6 +39,8 @@ type Options struct {
 	Origins func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error)
 	// Chain returns the verified latest bundles of a runtime. It is nil without a registry.
 	Chain func(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error)
+	// Report returns the verified latest report of a runtime. It is nil without a registry.
+	Report func(ctx context.Context, kyma *v1beta2.Kyma) (bundle.Report, error)
 	// Contents returns the images of the module versions that runtimes run. It is nil without a registry.
 	Contents func(ctx context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error)
 	// Events returns the Events of a Kyma, read with the permissions of the viewer in ctx. Nil shows no Events.

@@ -76,6 +76,7 @@ func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 			Events:   sampleEvents,
 			Chain:    sampleChain,
 			Contents: sampleContents,
+			Report:   sampleReport,
 			Trains:   sampleTrains,
 		},
 	)

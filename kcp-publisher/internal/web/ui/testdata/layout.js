@@ -1,0 +1,73 @@
+// Returns the faults of the page's layout that a reader would notice: text that is cut off, words that are broken,
+// elements that overlap or are not aligned, and numbers with the label of another column.
+(() => {
+  const faults = [];
+  const seen = e => e.clientWidth > 0 && !e.closest(".hidden") && !(e.closest("thead") && e.closest("thead").clientWidth <= 1);
+  const of = e => `${e.tagName}.${e.className} "${e.innerText.trim().slice(0, 60)}"`;
+  const all = selector => [...document.querySelectorAll(selector)];
+
+  for (const e of all("#main :is(th, td, a, span, p, h1, h2, h3, dd)").filter(seen)) {
+    if (!e.innerText.trim() || e.closest("thead")) continue;
+    const cut = getComputedStyle(e).overflowX === "hidden" && e.scrollWidth > e.clientWidth + 1;
+    if (cut || /^T[HD]$/.test(e.tagName) && e.innerText.trim().length > 8 && e.clientWidth < 56) {
+      faults.push(`too narrow (${e.clientWidth} px): ${of(e)}`);
+    }
+  }
+
+  // A word may be broken after a hyphen or slash. Long parts, such as digests, may be broken anywhere.
+  const range = document.createRange();
+  const texts = document.createTreeWalker(document.querySelector("#main"), NodeFilter.SHOW_TEXT);
+  for (let node; (node = texts.nextNode());) {
+    if (!seen(node.parentElement) || node.parentElement.closest("code, pre, select")) continue;
+    for (const word of node.data.matchAll(/\S+/g)) {
+      if (!/^[\w.,()\/-]+$/.test(word[0])) continue;
+      for (const part of word[0].matchAll(/[^\/-]+[\/-]?/g)) {
+        if (part[0].length > 14) continue;
+        range.setStart(node, word.index + part.index);
+        range.setEnd(node, word.index + part.index + part[0].length);
+        if (new Set([...range.getClientRects()].map(r => Math.round(r.top))).size > 1) {
+          faults.push(`broken word "${part[0]}" in ${of(node.parentElement)}`);
+        }
+      }
+    }
+  }
+
+  const parts = all(".top .brand, .top nav a, .top .who > *").filter(e => e.clientWidth > 0);
+  for (const a of parts) {
+    if (a.scrollWidth > a.clientWidth + 1) faults.push(`too narrow: ${of(a)}`);
+    for (const b of parts) {
+      const [r, s] = [a.getBoundingClientRect(), b.getBoundingClientRect()];
+      if (a !== b && r.left <= s.left && r.right > s.left - 2 && r.top < s.bottom && s.top < r.bottom) {
+        faults.push(`${of(a)} touches ${of(b)}`);
+      }
+    }
+  }
+  const edge = e => e.getBoundingClientRect().left + parseFloat(getComputedStyle(e).paddingLeft);
+  const [title, first] = [document.querySelector("h1"), document.querySelector(".top nav a")];
+  const below = first.getBoundingClientRect().top > document.querySelector(".brand").getBoundingClientRect().bottom - 2;
+  if (below && !title.closest(".message") && Math.abs(edge(first) - edge(title)) > 2) {
+    faults.push(`the navigation begins at ${edge(first)} px, and the title at ${edge(title)} px`);
+  }
+
+  for (const cell of all("#main td").filter(seen)) {
+    const lines = new Map();
+    for (const e of [...cell.children].filter(e => e.matches(".badge, .quiet"))) {
+      const r = e.getBoundingClientRect();
+      if (![...lines.keys()].some(top => Math.abs(top - r.top) < 8)) lines.set(r.top, r.left);
+    }
+    const lefts = [...lines.values()];
+    if (getComputedStyle(cell).textAlign !== "right" && Math.max(...lefts) - Math.min(...lefts) > 2) {
+      faults.push(`lines begin at ${lefts.map(Math.round)} px in ${of(cell)}`);
+    }
+  }
+
+  // If the head of a table is hidden, the style sheet adds the name of the column to each number.
+  for (const cell of all("#main td.num").filter(seen)) {
+    const head = cell.closest("table").tHead;
+    if (!head || head.clientWidth > 1) continue;
+    const name = head.rows[0].cells[cell.cellIndex].textContent.toLowerCase();
+    const label = getComputedStyle(cell, "::after").content.replaceAll(/["\s]/g, "");
+    if (label !== name && label + "s" !== name) faults.push(`a number of column "${name}" is labeled "${label}"`);
+  }
+  return [...new Set(faults)].slice(0, 8);
+})()
