@@ -121,10 +121,6 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 			"{shards: 4, git: {url: 'https://git.example/fleet'}}",
 			[]string{"shards: more than 1 cannot be combined with git.url"},
 		},
-		"shards with a label selector": {
-			"{shards: 4, watchLabelSelector: a=b}",
-			[]string{"shards: more than 1 cannot be combined with watchLabelSelector"},
-		},
 		"shards with notifications": {
 			"{shards: 4, notifications: {agents: {enabled: true}}}",
 			[]string{"shards: more than 1 cannot be combined with notifications.receiver.enabled"},

@@ -2,7 +2,6 @@
 {{- define "kcp-publisher.checks" -}}
 {{- if gt (int .Values.shards) 1 }}
 {{- if .Values.git.url }}{{ fail "shards: more than 1 cannot be combined with git.url, because one replica applies a commit; remove git.url or set shards to 1" }}{{ end }}
-{{- if .Values.watchLabelSelector }}{{ fail "shards: more than 1 cannot be combined with watchLabelSelector; use one of them to divide the fleet" }}{{ end }}
 {{- if or .Values.notifications.receiver.enabled .Values.notifications.agents.enabled }}{{ fail "shards: more than 1 cannot be combined with notifications.receiver.enabled or notifications.agents.enabled" }}{{ end }}
 {{- if lt (int .Values.shards) (int .Values.replicas) }}{{ fail (printf "shards: %d is less than replicas (%d), so some replicas would have no shard; increase shards or decrease replicas" (int .Values.shards) (int .Values.replicas)) }}{{ end }}
 {{- end }}

@@ -208,9 +208,9 @@ func TestExitCodes(t *testing.T) {
 		"run with too many shards is a usage error": {
 			"run --location r.example/x --keys " + dir + " --shards 65", cli.ExitUsage, "--shards 65: must be 1 to 64",
 		},
-		"run with shards and a selector is a usage error": {
-			"run --location r.example/x --keys " + dir + " --shards 2 --watch-label-selector a=b", cli.ExitUsage,
-			"--shards cannot be combined with --watch-label-selector",
+		"run with shards and an invalid selector is a usage error": {
+			"run --location r.example/x --keys " + dir + " --shards 2 --watch-label-selector a=b=c", cli.ExitUsage,
+			"--watch-label-selector: ",
 		},
 		"run with shards and a Git repository is a usage error": {
 			"run --location r.example/x --keys " + dir + " --shards 2 --git-url https://git.example/x", cli.ExitUsage,

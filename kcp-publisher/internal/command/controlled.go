@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -18,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/forecast"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
@@ -30,8 +30,8 @@ type controlled struct {
 	rollouts  []v1alpha1.Rollout
 	// restricted lists the modules that require a kymaSelector.
 	restricted []string
-	// watched selects the Kymas that the publisher reconciles. Nil selects all.
-	watched labels.Selector
+	// watched is the publisher's part of the Kymas.
+	watched shard.Share
 }
 
 func newControlled() controlled {
@@ -137,8 +137,8 @@ func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, er
 	var all []v1beta2.Kyma
 	kymas := map[string]*v1beta2.Kyma{}
 	for _, name := range slices.Sorted(maps.Keys(c.kymas)) {
-		if c.watched == nil || c.watched.Matches(labels.Set(c.kymas[name].Labels)) {
-			all, kymas[name] = append(all, *c.kymas[name]), c.kymas[name]
+		if kyma := c.kymas[name]; c.watched.Contains(kyma.Labels, plan.Claimed(kyma)) {
+			all, kymas[name] = append(all, *kyma), kyma
 		}
 	}
 	preview := rules.Preview(plan.Fleet{Kymas: all, Catalog: snapshot,

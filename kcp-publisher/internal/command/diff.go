@@ -11,7 +11,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -115,8 +114,8 @@ func (f *diffFlags) forecast(
 		return forecast.Forecast{}, err
 	}
 	before.restricted = f.restricted
-	if before.watched, err = labels.Parse(f.selector); err != nil {
-		return forecast.Forecast{}, cli.Usage(fmt.Errorf("--watch-label-selector: %w", err))
+	if before.watched, err = shareOf(f.selector); err != nil {
+		return forecast.Forecast{}, err
 	}
 	now, rules := time.Now(), plan.Rules{Maintenance: maintenance}
 	was, err := before.preview(rules, now)

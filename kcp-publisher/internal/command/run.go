@@ -27,6 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/admission"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
@@ -137,11 +138,11 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if err != nil {
 		return err
 	}
-	kymas, err := f.kymas()
+	share, err := shareOf(f.selector)
 	if err != nil {
 		return err
 	}
-	watched, err := f.watched()
+	kymas, err := f.kymas(share)
 	if err != nil {
 		return err
 	}
@@ -155,11 +156,11 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		return err
 	}
 	if f.shards > 1 {
-		return f.runShards(ctx, g, config, scheme)
+		return f.runShards(ctx, g, config, scheme, share)
 	}
 	mgr, err := f.manager.New(config, ctrl.Options{
-		Scheme: scheme, Cache: watched,
-		LeaderElectionID: manager.Identity(controller.LeaseName, f.selector), LeaderElectionNamespace: f.namespace,
+		Scheme: scheme, Cache: f.watching(share),
+		LeaderElectionID: f.lease(), LeaderElectionNamespace: f.namespace,
 	})
 	if err != nil {
 		return err
@@ -190,15 +191,19 @@ func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) err
 	return mgr.Start(ctx)
 }
 
-func (f *runFlags) watched() (cache.Options, error) {
-	kymas, err := labels.Parse(f.selector)
+// shareOf returns the Kymas that match the value of --watch-label-selector.
+func shareOf(selector string) (shard.Share, error) {
+	kymas, err := labels.Parse(selector)
 	if err != nil {
-		return cache.Options{}, cli.Usage(fmt.Errorf("--watch-label-selector: %w", err))
+		return shard.Share{}, cli.Usage(fmt.Errorf("--watch-label-selector: %w", err))
 	}
-	return f.watching(kymas), nil
+	return shard.Share{Selector: kymas}, nil
 }
 
-func (f *runFlags) watching(kymas labels.Selector) cache.Options {
+// lease returns the name of the publisher's Lease. With shards, the planner holds this Lease.
+func (f *runFlags) lease() string { return manager.Identity(controller.LeaseName, f.selector) }
+
+func (f *runFlags) watching(share shard.Share) cache.Options {
 	return cache.Options{
 		DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
@@ -207,12 +212,12 @@ func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 				Label:      controller.SignatureSecrets(),
 				Namespaces: map[string]cache.Config{cmp.Or(f.signaturesNamespace, f.namespace): {}},
 			},
-			&v1beta2.Kyma{}: {Label: kymas, Transform: f.slimmer.Transform},
+			&v1beta2.Kyma{}: {Label: share.Cached(), Transform: f.slimmer.Transform},
 		},
 	}
 }
 
-func (f *runFlags) kymas() (*controller.Kymas, error) {
+func (f *runFlags) kymas(share shard.Share) (*controller.Kymas, error) {
 	// The controllers retry requests with a shared backoff.
 	place, registries, err := f.registry.Open("--location", f.location, store.Access{
 		NoRetry: true, Observe: controller.ObserveRegistry,
@@ -275,11 +280,11 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 	}
 	return &controller.Kymas{
 		Limits: limits, KymaEvents: kymaEvents, Slimmer: f.slimmer, TrustAuthors: f.trustAuthors,
-		Trains:    controller.Trains{Partial: f.selector != ""},
+		Share:     share,
 		Publisher: publisher, Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted},
 		Place: place,
 		Keys: &controller.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll,
-			Lease: manager.Identity(controller.LeaseName, f.selector)},
+			Lease: f.lease()},
 		SecretsNamespace: f.secretsNamespace, ImagePullSecret: pullSecret, PollInterval: f.reportPoll,
 		DeletionTimeout: f.deletionTimeout, Now: time.Now,
 		Rules: plan.Rules{Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried,

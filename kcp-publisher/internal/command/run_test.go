@@ -17,11 +17,11 @@ import (
 func TestOnlySelectedKymasAreWatched(t *testing.T) {
 	for selector, want := range map[string]bool{"": true, "shard=one": true, "shard!=two": true, "shard=two": false,
 		"!shard": false} {
-		options, err := (&runFlags{slimmer: controller.NewSlimmer(), namespace: "kcp-system", selector: selector}).
-			watched()
+		share, err := shareOf(selector)
 		if err != nil {
 			t.Fatal(err)
 		}
+		options := (&runFlags{slimmer: controller.NewSlimmer(), namespace: "kcp-system"}).watching(share)
 		found := false
 		for object, by := range options.ByObject {
 			if _, ok := object.(*v1beta2.Kyma); !ok {
@@ -36,7 +36,7 @@ func TestOnlySelectedKymasAreWatched(t *testing.T) {
 			t.Errorf("%q: got %+v", selector, options)
 		}
 	}
-	if _, err := (&runFlags{slimmer: controller.NewSlimmer(), selector: "shard in one"}).watched(); !cli.IsUsage(err) {
+	if _, err := shareOf("shard in one"); !cli.IsUsage(err) {
 		t.Errorf("got %v, want a usage error", err)
 	}
 }

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
@@ -27,9 +25,6 @@ func (f *runFlags) checkShards() error {
 	case f.shards < 1 || f.shards > shard.MaxShards:
 		err = fmt.Errorf("--shards %d: must be 1 to %d", f.shards, shard.MaxShards)
 	case f.shards == 1:
-	case f.selector != "":
-		err = errors.New(
-			"--shards cannot be combined with --watch-label-selector, which divides a fleet manually")
 	case f.follow.url != "":
 		err = errors.New(
 			"--shards cannot be combined with --git-url: other replicas would not wait for a partially applied " +
@@ -49,13 +44,16 @@ func (f *runFlags) checkShards() error {
 
 type sharded struct {
 	flags  *runFlags
+	all    shard.Share // the Kymas of all shards
 	parts  *manager.Parts
 	board  *replica.Board
 	scheme *runtime.Scheme
 }
 
 // runShards runs one of the replicas that share the fleet's shards. Every replica serves the webhooks.
-func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Config, scheme *runtime.Scheme) error {
+func (f *runFlags) runShards(
+	ctx context.Context, g *cli.Root, config *rest.Config, scheme *runtime.Scheme, all shard.Share,
+) error {
 	parts, err := f.manager.NewParts(config, ctrl.Options{
 		Scheme: scheme, Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{f.namespace: {}}},
 		LeaderElectionNamespace: f.namespace,
@@ -67,14 +65,15 @@ func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Conf
 	if err != nil {
 		return fmt.Errorf("connect to the control plane: %w", err)
 	}
-	s := &sharded{f, parts, replica.NewBoard(api, f.namespace, controller.LeaseName, parts.Holder, f.shards), scheme}
+	// A publisher without shards uses the same Lease as the planner, so both cannot run at the same time.
+	name := f.lease()
+	s := &sharded{f, all, parts, replica.NewBoard(api, f.namespace, name, parts.Holder, f.shards), scheme}
 	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, Work: s.work,
 		Leases: func(part int) string {
 			if part == replica.Planner {
-				// A publisher without shards uses the same Lease, so both cannot run at the same time.
-				return controller.LeaseName
+				return name
 			}
-			return fmt.Sprintf("%s-shard-%d", controller.LeaseName, part)
+			return fmt.Sprintf("%s-shard-%d", name, part)
 		}}
 	if err := errors.Join(parts.Outer.Add(s.board), parts.Outer.Add(one)); err != nil {
 		return err
@@ -91,17 +90,17 @@ func (s *sharded) work(ctx context.Context, part int, lease *manager.Lease) erro
 
 func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease) error {
 	f := s.flags
-	kymas, err := f.kymas()
+	own := shard.Share{Selector: s.all.Selector, Number: number, Count: f.shards}
+	kymas, err := f.kymas(own)
 	if err != nil {
 		return err
 	}
-	own := labels.SelectorFromSet(labels.Set{v1beta2.LabelShard: shard.Label(number, f.shards)})
 	mgr, err := s.parts.New(ctrl.Options{Scheme: s.scheme, Cache: f.watching(own)}, lease)
 	if err != nil {
 		return err
 	}
-	kymas.Shard = &controller.Shard{
-		Number: number, Count: f.shards, Announced: s.board.Announced,
+	kymas.Planner = &controller.RemotePlanner{
+		Announced: s.board.Announced,
 		SendReportTimes: func(ctx context.Context, data []byte) error {
 			return s.board.WriteReportTimes(ctx, number, data)
 		},
@@ -125,12 +124,13 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	if err := s.change(ctx); err != nil {
 		return err
 	}
-	mgr, err := s.parts.New(ctrl.Options{Scheme: s.scheme, Cache: f.watching(labels.Everything())}, lease)
+	mgr, err := s.parts.New(ctrl.Options{Scheme: s.scheme, Cache: f.watching(s.all)}, lease)
 	if err != nil {
 		return err
 	}
 	planner := &controller.Planner{
-		Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Shards: f.shards,
+		Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted},
+		Shards:  f.shards, Selected: s.all.Selected(),
 		PollInterval:      f.reportPoll,
 		AgentPollInterval: f.settings.poll, ReportInterval: f.settings.report, TrustAuthors: f.trustAuthors,
 		ReportTimes: s.board.ReportTimes, MayWrite: lease.Held, Now: time.Now,

@@ -21,6 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
@@ -45,8 +46,10 @@ type Kymas struct {
 	Watchers Watchers
 	Rollouts Rollouts
 	Trains   Trains
-	// Shard is this publisher's part of the fleet, or nil for the whole fleet.
-	Shard *Shard
+	// Share is this publisher's part of the Kymas.
+	Share shard.Share
+	// Planner is the connection to the planner, or nil if this publisher plans rollouts itself.
+	Planner *RemotePlanner
 	// SecretsNamespace is the namespace of the Secrets for runtimes, or empty to read no Secrets.
 	SecretsNamespace string
 	secrets          client.Reader // reads SecretsNamespace, or nil
@@ -90,8 +93,8 @@ type Kymas struct {
 func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 	k.fleet, k.backoff.fleet, k.counted.fleet, k.Catalog.fleet = fleet, fleet, fleet, fleet
 	k.reports = newReports(k.Place, k.Now, fleet, k.Slimmer)
-	if k.Shard != nil {
-		k.Shard.fleet = fleet
+	if k.Planner != nil {
+		k.Planner.fleet = fleet
 	}
 }
 
@@ -143,7 +146,7 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 	if err != nil {
 		return nil, err
 	}
-	if !k.Shard.owns(kyma) {
+	if !k.Share.Contains(kyma.Labels, plan.Claimed(kyma)) {
 		k.forget(req.NamespacedName)
 		return nil, nil
 	}

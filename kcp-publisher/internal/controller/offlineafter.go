@@ -26,7 +26,7 @@ func quietAtMost(agent, report, poll time.Duration) time.Duration {
 // warnOfflineAfter emits one Event per generation of a RolloutPolicy whose offlineAfter is too short. The first check
 // of a process only logs such policies.
 func (r *Rollouts) warnOfflineAfter(ctx context.Context, policies []fleet.RolloutPolicy) {
-	if r.shard != nil {
+	if r.remote != nil {
 		return // with shards, only the planner checks the policies
 	}
 	checked := make(map[types.UID]int64, len(policies))

@@ -72,7 +72,7 @@ func (k *Kymas) begin(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 		Requested: p.requested != "", Pending: p.pending, Backoff: p.wait > 0,
 	}
 	if view == nil {
-		p.facts.Changing = max(k.Catalog.changingFor(), k.Shard.unannouncedFor())
+		p.facts.Changing = max(k.Catalog.changingFor(), k.Planner.unannouncedFor())
 		if p.facts.Changing >= reconcile.HoldSettles {
 			k.Catalog.slowChange.Store(true)
 		}

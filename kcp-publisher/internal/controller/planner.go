@@ -24,6 +24,8 @@ type Planner struct {
 	Catalog *Catalog
 	// Shards is the number of shards of the fleet.
 	Shards int
+	// Selected is true if a selector excludes some Kymas of the control plane from all shards.
+	Selected bool
 	// PollInterval is the interval at which shards read the report of a runtime.
 	PollInterval time.Duration
 	// AgentPollInterval and ReportInterval are the agents' configured intervals, or 0 for the defaults.
@@ -66,7 +68,7 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 	if err := setUpRollouts(mgr, r, api, p.PollInterval); err != nil {
 		return err
 	}
-	p.trains.catalog, p.trains.mayWrite, p.trains.now = p.Catalog, p.MayWrite, p.Now
+	p.trains.catalog, p.trains.mayWrite, p.trains.now, p.trains.partial = p.Catalog, p.MayWrite, p.Now, p.Selected
 	if err := setUpTrains(mgr, &p.trains, api, p.PollInterval); err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func (k *Kymas) patch(ctx context.Context, before, after *v1beta2.Kyma) (refused
 	if err == nil {
 		k.emit(was, after)
 		k.announceWritten(after, was, is)
-		k.Shard.keepWritten(was, after)
+		k.Planner.keepWritten(was, after)
 	}
 	return refused, nil
 }

@@ -21,9 +21,6 @@ const (
 	shardsTick          = time.Second
 )
 
-// ReportTimesWriter sends the times of a shard's last reports to the planner.
-type ReportTimesWriter func(ctx context.Context, data []byte) error
-
 type reportTimesSender struct{ kymas *Kymas }
 
 func (h reportTimesSender) Start(ctx context.Context) error {
@@ -32,7 +29,7 @@ func (h reportTimesSender) Start(ctx context.Context) error {
 	var last time.Time
 	lastError := ""
 	for {
-		if s := h.kymas.Shard; s.active() && time.Since(last) >= reportTimesInterval {
+		if s := h.kymas.Planner; s.active() && time.Since(last) >= reportTimesInterval {
 			err := h.send(ctx, s)
 			if err == nil {
 				last, lastError = time.Now(), ""
@@ -50,10 +47,10 @@ func (h reportTimesSender) Start(ctx context.Context) error {
 	}
 }
 
-func (h reportTimesSender) send(ctx context.Context, s *Shard) error {
+func (h reportTimesSender) send(ctx context.Context, s *RemotePlanner) error {
 	data, err := h.kymas.reports.times().Encode()
 	if err != nil {
-		return fmt.Errorf("encode the report times of shard %d: %w", s.Number, err)
+		return fmt.Errorf("encode the report times of shard %d: %w", h.kymas.Share.Number, err)
 	}
 	return s.SendReportTimes(ctx, data)
 }

@@ -35,8 +35,9 @@ type Rollouts struct {
 	Now      func() time.Time
 
 	lastReport func(*v1beta2.Kyma) silence.LastReport
-	// shard is this process's part of the fleet. In a shard, Rollouts only reads the Rollout objects.
-	shard *Shard
+	// share is this process's part of the Kymas. With a remote planner, Rollouts only reads the Rollout objects.
+	share  shard.Share
+	remote *RemotePlanner
 	// announce sends the shards the processed state of the control plane, and whether a rollout is active. It is nil
 	// without shards.
 	announce func(ctx context.Context, state string, active bool) error
@@ -59,7 +60,7 @@ const (
 // nil until the planner has processed the same state.
 func (r *Rollouts) View() *plan.View {
 	view := r.view.Load()
-	if view == nil || !r.shard.planned(view.State) {
+	if view == nil || !r.remote.planned(view.State) {
 		return nil
 	}
 	return view
@@ -85,10 +86,10 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the catalog changed during the read
 	}
 	r.warnOfflineAfter(ctx, policies.Items)
-	if r.shard != nil {
+	if r.remote != nil {
 		next.State = shard.State(next.Catalog.Revision, policies.Items, rollouts.Items)
 	}
-	if !r.shard.planned(next.State) {
+	if !r.remote.planned(next.State) {
 		// The planner has not processed this state, or this shard's cache does not contain the planner's writes yet.
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
@@ -102,16 +103,16 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
 		quietAfter := longestOffline(policies.Items, rollouts.Items)
-		all = r.members.Members(r.shard.own(kymas.Items), next.Catalog)
+		all = r.members.Members(r.remote.own(r.share, kymas.Items), next.Catalog)
 		for i := range all {
 			all[i].LastReport = r.lastReport(all[i].Kyma)
 			unsure = unsure || r.Now().Sub(all[i].LastReport.Possible) <= quietAfter
 		}
 		tracks := plan.Tracks(all, rollout.AtRest(policies.Items, rollouts.Items))
-		if r.shard != nil {
+		if r.remote != nil {
 			round = rollout.Round{
 				Gates:  rollout.Written(policies.Items, rollouts.Items, tracks, r.Now()),
-				Active: r.shard.active(),
+				Active: r.remote.active(),
 			}
 		} else {
 			round = rollout.NextRound(policies.Items, rollouts.Items, tracks, r.Now())
@@ -122,7 +123,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	if r.shard == nil {
+	if r.remote == nil {
 		setRolloutMetrics(round.Newest)
 	}
 	next.Gates, next.Awaited = round.Gates, round.Gates.Awaited()

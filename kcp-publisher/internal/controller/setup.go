@@ -48,6 +48,7 @@ func setUpPlanning(mgr ctrl.Manager, kymas *Kymas) error {
 	}
 	trains := &kymas.Trains
 	trains.catalog, trains.mayWrite, trains.now = kymas.Catalog, kymas.Publisher.MayPush, kymas.Now
+	trains.partial = kymas.Share.Selected()
 	return setUpTrains(mgr, trains, kymas.Client, kymas.PollInterval)
 }
 
@@ -73,27 +74,27 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.export()
 	kymas.Publisher.Removals = newRemovals(kymas).judge
 
-	if kymas.Shard.first() {
+	if kymas.Share.First() {
 		kymas.Catalog.Events = kymas.Events
 	}
 	if err := setUpCatalog(mgr, kymas.Catalog, changed); err != nil {
 		return err
 	}
 	r := &kymas.Rollouts
-	r.Events, r.Catalog, r.Now, r.lastReport, r.shard = kymas.Events, kymas.Catalog, kymas.Now,
-		kymas.reports.lastReport, kymas.Shard
+	r.Events, r.Catalog, r.Now, r.lastReport, r.share, r.remote = kymas.Events, kymas.Catalog, kymas.Now,
+		kymas.reports.lastReport, kymas.Share, kymas.Planner
 	settings := kymas.Rules.Settings
 	r.quiet = quietAtMost(settings.PollInterval.Duration, settings.ReportInterval.Duration, kymas.PollInterval)
 	if err := setUpRollouts(mgr, r, kymas.Client, kymas.PollInterval); err != nil {
 		return err
 	}
-	if kymas.Shard != nil {
+	if kymas.Planner != nil {
 		if err := mgr.Add(reportTimesSender{kymas}); err != nil {
 			return err
 		}
 	}
 	kymas.Keys.changed = kymas.Catalog.markAll
-	if kymas.Shard.first() {
+	if kymas.Share.First() {
 		kymas.Keys.Events, kymas.Keys.Namespace = kymas.Events, kymas.Catalog.Namespace
 		kymas.Keys.notes = rootAnnotator{
 			reader: mgr.GetAPIReader(), writer: mgr.GetClient(), lease: client.ObjectKey{
@@ -107,11 +108,11 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err := setUpSignatures(mgr, kymas); err != nil {
 		return err
 	}
-	kymas.Watchers.changed, kymas.Watchers.silent = kymas.Catalog.markAll, kymas.Shard != nil
+	kymas.Watchers.changed, kymas.Watchers.silent = kymas.Catalog.markAll, kymas.Planner != nil
 	if err := setUpWatchers(mgr, &kymas.Watchers, kymas.Catalog.Namespace, kymas.Now); err != nil {
 		return err
 	}
-	if kymas.Shard == nil { // with shards, the planner runs these controllers
+	if kymas.Planner == nil { // with shards, the planner runs these controllers
 		if err := setUpPlanning(mgr, kymas); err != nil {
 			return err
 		}
@@ -180,7 +181,7 @@ func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() t
 func setUpRollouts(mgr ctrl.Manager, r *Rollouts, api client.Client, pollInterval time.Duration) error {
 	r.Client, r.Interval = api, min(pollInterval, rolloutInterval)
 	steps := []builder.WatchesOption{builder.WithPredicates(predicate.GenerationChangedPredicate{})}
-	if r.shard != nil {
+	if r.remote != nil {
 		steps = nil
 	}
 	err := ctrl.NewControllerManagedBy(mgr).Named("rollouts").

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
 // The planner's writes about an updated runtime can reach the cache before the status that caused them.
@@ -24,9 +25,9 @@ func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
 		}
 		return k
 	}
-	s := &Shard{Count: 1, fleet: fleetstate.New(nil)}
+	s := &RemotePlanner{fleet: fleetstate.New(nil)}
 	seen := func(cached v1beta2.Kyma) string {
-		return s.own([]v1beta2.Kyma{cached})[0].Status.Runtime.Published.Given["keda"].Rollout
+		return s.own(shard.Share{}, []v1beta2.Kyma{cached})[0].Status.Runtime.Published.Given["keda"].Rollout
 	}
 	before, after := kyma("9", ""), kyma("10", "keda-regular-1")
 	s.keepWritten(before.Status, &after)
@@ -47,6 +48,6 @@ func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
 	if got := seen(before); got != "" {
 		t.Errorf("deleted Kyma: got rollout %q, want none", got)
 	}
-	var whole *Shard
+	var whole *RemotePlanner
 	whole.keepWritten(before.Status, &after)
 }

@@ -28,10 +28,10 @@ func TestShardResolvesOnlyPlannedStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	announced, known := shard.Announcement{State: "planned"}, true
-	s := &Shard{Count: 2, Announced: func() (shard.Announcement, bool) { return announced, known }}
+	s := &RemotePlanner{Announced: func() (shard.Announcement, bool) { return announced, known }}
 	c := &Catalog{}
 	c.snapshot.Store(snapshot)
-	k := &Kymas{Catalog: c, Shard: s, Rollouts: Rollouts{Catalog: c, shard: s}}
+	k := &Kymas{Catalog: c, Planner: s, Rollouts: Rollouts{Catalog: c, remote: s}}
 	k.Watchers.accepted.Store(&[]bundle.Watcher{})
 	k.Rollouts.view.Store(&plan.View{Catalog: snapshot, State: "planned"})
 	if k.view() == nil || s.unannouncedFor() != 0 {
@@ -54,7 +54,7 @@ func TestShardResolvesOnlyPlannedStates(t *testing.T) {
 	if k.view() == nil || s.unannouncedFor() != 0 {
 		t.Error("Kymas are not resolved after the state is planned again")
 	}
-	if whole := (&Rollouts{}); !whole.shard.planned("") || (*Shard)(nil).unannouncedFor() != 0 {
+	if whole := (&Rollouts{}); !whole.remote.planned("") || (*RemotePlanner)(nil).unannouncedFor() != 0 {
 		t.Error("a publisher of the whole fleet waits for a planner")
 	}
 }
@@ -64,13 +64,13 @@ func TestEditedShardLabelDoesNotMoveARuntime(t *testing.T) {
 	kyma.Labels = map[string]string{}
 	at := shard.Of(plan.Claimed(kyma), 3)
 	for number := range 3 {
-		s := &Shard{Number: number, Count: 3, fleet: fleetstate.New(nil)}
+		s, share := &RemotePlanner{fleet: fleetstate.New(nil)}, shard.Share{Number: number, Count: 3}
 		kyma.Labels[v1beta2.LabelShard] = shard.Label(number, 3) // as if a user edited it
-		if got := len(s.own([]v1beta2.Kyma{*kyma})) == 1; got != (number == at) || s.owns(kyma) != got {
+		if got := len(s.own(share, []v1beta2.Kyma{*kyma})) == 1; got != (number == at) {
 			t.Errorf("shard %d, runtime of shard %d: got owned %t", number, at, got)
 		}
 	}
-	if !(*Shard)(nil).owns(kyma) {
+	if len((*RemotePlanner)(nil).own(shard.Share{}, []v1beta2.Kyma{*kyma})) != 1 {
 		t.Error("a publisher of the whole fleet does not own a runtime")
 	}
 	// The shard depends on the Kyma's original runtime ID.
@@ -200,24 +200,11 @@ func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 		}
 	}
 	labeled(v1beta2.LabelSkipReconciliation, v1beta2.True)
-	k.Shard = &Shard{Number: 1 - shard.Of(plan.Claimed(kyma), 2), Count: 2, fleet: k.fleet}
+	k.Share = shard.Share{Number: 1 - shard.Of(plan.Claimed(kyma), 2), Count: 2}
 	labeled("any", "change")
 	k.fleet.Each(func(kept fleetstate.Key, r *fleetstate.Runtime) {
 		if kept == key {
 			t.Errorf("Kyma of another shard: got record %+v, want none", r)
 		}
 	})
-}
-
-func TestOnlyFirstShardEmitsEventsAboutTheFleet(t *testing.T) {
-	tellers := 0
-	for number := range 3 {
-		if (&Shard{Number: number, Count: 3}).first() {
-			tellers++
-		}
-	}
-	if tellers != 1 || !(*Shard)(nil).first() {
-		t.Errorf("got %d of three shards that emit Events about the fleet, want 1; without shards: %t", tellers,
-			(*Shard)(nil).first())
-	}
 }

@@ -24,9 +24,6 @@ import (
 // Trains evaluates PromotionPolicies, promotes versions, and writes the policies' statuses. All of its state is in
 // these statuses.
 type Trains struct {
-	// Partial is true if this publisher does not reconcile all Kymas of the namespace. It then promotes no versions.
-	Partial bool
-
 	client client.Client
 	// direct reads from the API server, because a cache can miss the last promotion.
 	direct  client.Reader
@@ -35,6 +32,8 @@ type Trains struct {
 	// mayWrite returns an error if this process has lost its lease.
 	mayWrite func() error
 	now      func() time.Time
+	// partial is true if this publisher does not reconcile all Kymas of the namespace. It then promotes no versions.
+	partial bool
 	// interval is the time between two evaluations of policies. Reports of runtimes cause no events.
 	interval time.Duration
 	members  plan.MemberCache
@@ -136,7 +135,7 @@ func (t *Trains) read(ctx context.Context, policies []fleet.PromotionPolicy) (tr
 		return in, fmt.Errorf("read the data that PromotionPolicies depend on: %w", err)
 	}
 	in.Metas, in.Rollouts, in.Templates, in.Waves = metas.Items, rollouts.Items, templates.Items, waves.Items
-	if !t.Partial {
+	if !t.partial {
 		in.Fleet = train.Count(t.members.Members(kymas.Items, snapshot))
 	}
 	return in, nil

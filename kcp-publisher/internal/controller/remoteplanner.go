@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
@@ -14,9 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// Shard is a part of the fleet, one of Count. A nil Shard is the whole fleet.
-type Shard struct {
-	Number, Count int
+// RemotePlanner is a shard's connection to the planner of the fleet's rollouts. A nil RemotePlanner means that this
+// process plans rollouts itself.
+type RemotePlanner struct {
 	// Announced returns the planner's announcement. known is false if it may be outdated.
 	Announced func() (announced shard.Announcement, known bool)
 	// SendReportTimes sends the times of reports to the planner.
@@ -29,22 +30,15 @@ type Shard struct {
 	unplanned time.Time
 }
 
-// owns ignores the Kyma's shard label, which users can edit.
-func (s *Shard) owns(kyma *v1beta2.Kyma) bool {
-	return s == nil || shard.Of(plan.Claimed(kyma), s.Count) == s.Number
-}
-
-// first reports whether this publisher emits the Events about objects of the whole fleet, such as the catalog.
-func (s *Shard) first() bool { return s == nil || s.Number == 0 }
-
-func (s *Shard) own(kymas []v1beta2.Kyma) []v1beta2.Kyma {
-	if s == nil {
+// own returns the newest versions of the cached Kymas that belong to the share.
+func (p *RemotePlanner) own(share shard.Share, kymas []v1beta2.Kyma) []v1beta2.Kyma {
+	if p == nil {
 		return kymas
 	}
 	own := make([]v1beta2.Kyma, 0, len(kymas))
 	for i := range kymas {
-		if s.owns(&kymas[i]) {
-			own = append(own, *s.newest(&kymas[i]))
+		if share.Contains(kymas[i].Labels, plan.Claimed(&kymas[i])) {
+			own = append(own, *p.newest(&kymas[i]))
 		}
 	}
 	return own
@@ -52,11 +46,11 @@ func (s *Shard) own(kymas []v1beta2.Kyma) []v1beta2.Kyma {
 
 // keepWritten stores a Kyma with its written status until the cache contains it, because the planner's next writes may
 // reach the cache first.
-func (s *Shard) keepWritten(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
-	if s == nil || maps.EqualFunc(givenIn(before), givenIn(kyma.Status), sameGiven) {
+func (p *RemotePlanner) keepWritten(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
+	if p == nil || maps.EqualFunc(givenIn(before), givenIn(kyma.Status), sameGiven) {
 		return
 	}
-	s.fleet.EditOf(kyma, func(r *fleetstate.Runtime) { r.Written = kyma })
+	p.fleet.EditOf(kyma, func(r *fleetstate.Runtime) { r.Written = kyma })
 }
 
 func givenIn(status v1beta2.KymaStatus) map[string]v1beta2.GivenVersion {
@@ -71,9 +65,9 @@ func sameGiven(a, b v1beta2.GivenVersion) bool {
 }
 
 // newest returns the cached Kyma, or the newer version that this process wrote.
-func (s *Shard) newest(cached *v1beta2.Kyma) *v1beta2.Kyma {
+func (p *RemotePlanner) newest(cached *v1beta2.Kyma) *v1beta2.Kyma {
 	key := client.ObjectKeyFromObject(cached)
-	written := s.fleet.Get(key).Written
+	written := p.fleet.Get(key).Written
 	if written == nil {
 		return cached
 	}
@@ -81,40 +75,43 @@ func (s *Shard) newest(cached *v1beta2.Kyma) *v1beta2.Kyma {
 		written.ResourceVersion); err == nil && order < 0 && cached.UID == written.UID {
 		return written
 	}
-	s.fleet.Edit(key, func(r *fleetstate.Runtime) { r.Written = nil })
+	p.fleet.Edit(key, func(r *fleetstate.Runtime) { r.Written = nil })
 	return cached
 }
 
-func (s *Shard) planned(state string) bool {
-	if s == nil {
+func (p *RemotePlanner) planned(state string) bool {
+	if p == nil {
 		return true
 	}
-	announced, known := s.Announced()
+	announced, known := p.Announced()
 	planned := known && announced.State == state
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if planned {
-		s.unplanned = time.Time{}
-	} else if s.unplanned.IsZero() {
-		s.unplanned = time.Now()
+		p.unplanned = time.Time{}
+	} else if p.unplanned.IsZero() {
+		p.unplanned = time.Now()
 	}
 	return planned
 }
 
 // unannouncedFor returns the time since the planner last announced the current state.
-func (s *Shard) unannouncedFor() time.Duration {
-	if s == nil {
+func (p *RemotePlanner) unannouncedFor() time.Duration {
+	if p == nil {
 		return 0
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.unplanned.IsZero() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unplanned.IsZero() {
 		return 0
 	}
-	return time.Since(s.unplanned)
+	return time.Since(p.unplanned)
 }
 
-func (s *Shard) active() bool {
-	announced, known := s.Announced()
+func (p *RemotePlanner) active() bool {
+	announced, known := p.Announced()
 	return known && announced.Active
 }
+
+// ReportTimesWriter sends the times of a shard's last reports to the planner.
+type ReportTimesWriter func(ctx context.Context, data []byte) error

@@ -1,0 +1,49 @@
+package shard
+
+import (
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Share is the part of a control plane's Kymas that a process publishes: the Kymas that match a selector and whose
+// runtimes belong to one shard. The zero value contains all Kymas.
+type Share struct {
+	// Selector selects Kymas by their labels. Nil selects all Kymas.
+	Selector labels.Selector
+	// Number is one of Count shards of the selected Kymas. A Count of 0 or 1 means that they are not divided.
+	Number, Count int
+}
+
+// Contains reports whether a Kyma with these labels and this runtime ID belongs to the share. It ignores the shard
+// label, which users can edit.
+func (s Share) Contains(kyma map[string]string, runtime string) bool {
+	if s.Selector != nil && !s.Selector.Matches(labels.Set(kyma)) {
+		return false
+	}
+	return s.Count < 2 || Of(runtime, s.Count) == s.Number
+}
+
+// Cached returns the selector of the Kymas that the process caches. It includes the shard label, so the API server does
+// not send the Kymas of other shards.
+func (s Share) Cached() labels.Selector {
+	selector := s.Selector
+	if selector == nil {
+		selector = labels.Everything()
+	}
+	if s.Count < 2 {
+		return selector
+	}
+	own, err := labels.NewRequirement(v1beta2.LabelShard, selection.Equals, []string{Label(s.Number, s.Count)})
+	if err != nil {
+		panic("a shard's label is always valid: " + err.Error())
+	}
+	return selector.Add(*own)
+}
+
+// First reports whether this process emits the Events about objects that all shards share, such as the catalog.
+func (s Share) First() bool { return s.Number == 0 }
+
+// Selected reports whether a selector excludes some Kymas of the control plane.
+func (s Share) Selected() bool { return s.Selector != nil && !s.Selector.Empty() }
