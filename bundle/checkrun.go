@@ -3,7 +3,6 @@ package bundle
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
@@ -16,20 +15,6 @@ type CheckRun struct {
 	Module string `json:"module"`
 	// Checks are sorted by name.
 	Checks []fleet.Check `json:"checks"`
-}
-
-// ReportedCheckRun is the result of a CheckRun.
-type ReportedCheckRun struct {
-	ID     string `json:"id"`
-	Module string `json:"module"`
-	// Version is the installed version of the module, or empty if the module is not installed.
-	Version string `json:"version,omitempty"`
-	// Measured is the time when the last measurement ended.
-	Measured time.Time `json:"measured"`
-	// Problem is the reason why no check was measured, or empty if the checks were measured.
-	Problem string `json:"problem,omitempty"`
-	// Checks are the results, sorted by name. The agent measures each check only once.
-	Checks []ReportedCheck `json:"checks,omitempty"`
 }
 
 const maxCheckRunBytes = 64 << 10
@@ -65,18 +50,4 @@ func (r *CheckRun) check() error {
 		return fmt.Errorf("check run: %w", err)
 	}
 	return nil
-}
-
-func (r *ReportedCheckRun) check() error {
-	if r == nil {
-		return nil
-	}
-	if longest := max(len(r.ID), len(r.Version)); longest > MaxVersionBytes {
-		return fmt.Errorf("id or version has %d bytes, must be at most %d", longest, MaxVersionBytes)
-	}
-	if len(r.Module) > MaxModuleNameBytes || len(r.Problem) > MaxMessageBytes {
-		return fmt.Errorf("module has %d bytes and problem has %d bytes, must be at most %d and %d",
-			len(r.Module), len(r.Problem), MaxModuleNameBytes, MaxMessageBytes)
-	}
-	return checkResults(r.Checks)
 }

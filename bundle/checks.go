@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
 // ContentChecks is the name of the content that contains the checks of a module, as YAML with a list "checks".
@@ -157,29 +156,6 @@ func checkService(field string, s fleet.ServiceReference) error {
 func checkNamespaced(field, name string) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return fmt.Errorf("%s: %s: must be a DNS label", field, Quote(name, validation.DNS1123LabelMaxLength))
-	}
-	return nil
-}
-
-func checkResults(checks []ReportedCheck) error {
-	if len(checks) > MaxChecks {
-		return fmt.Errorf("checks: %d results, must be at most %d", len(checks), MaxChecks)
-	}
-	for i, c := range checks {
-		switch c.Result {
-		case v1beta2.CheckPassed, v1beta2.CheckFailed, v1beta2.CheckInconclusive:
-		default:
-			return fmt.Errorf("checks[%d].result: %s: must be Passed, Failed or Inconclusive",
-				i, Quote(string(c.Result), maxCheckNameBytes))
-		}
-		if len(c.Name) > maxCheckNameBytes || len(c.Message) > MaxCheckMessageBytes ||
-			len(c.Value) > MaxCheckValueBytes || len(c.Before) > MaxCheckValueBytes {
-			return fmt.Errorf("checks[%d]: name, message, value or before is too long", i)
-		}
-		if i > 0 && checks[i-1].Name >= c.Name {
-			return fmt.Errorf("checks[%d].name: %s: names must be sorted and unique", i,
-				Quote(c.Name, maxCheckNameBytes))
-		}
 	}
 	return nil
 }

@@ -118,3 +118,6 @@ func NewManifest(manifest ocispec.Manifest) (Blob, error) {
 	}
 	return NewBlob(ocispec.MediaTypeImageManifest, data), nil
 }
+
+// EmptyBlob returns the blob of the OCI empty descriptor.
+func EmptyBlob() Blob { return NewBlob(ocispec.MediaTypeEmptyJSON, []byte(`{}`)) }

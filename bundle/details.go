@@ -148,16 +148,3 @@ func (f FailingObject) check() error {
 	}
 	return nil
 }
-
-// WithoutDetails returns the report without module details and check run results.
-func (r Report) WithoutDetails() Report {
-	r.CheckRun = nil
-	if !slices.ContainsFunc(r.Modules, func(m ReportedModule) bool { return m.Details != nil }) {
-		return r
-	}
-	r.Modules = slices.Clone(r.Modules)
-	for i := range r.Modules {
-		r.Modules[i].Details = nil
-	}
-	return r
-}

@@ -10,13 +10,6 @@ import (
 // MaxFormerKymas limits the list of the Kymas that previously owned a runtime.
 const MaxFormerKymas = 8
 
-// Assigned is the Kyma in the runtime's bootstrap Secret.
-type Assigned struct {
-	Kyma trust.Kyma
-	// TokenExpires is the expiry of the token in the same Secret, in Unix seconds.
-	TokenExpires int64
-}
-
 // Owner returns the Kyma that published the statement.
 func (p Predicate) Owner() trust.Kyma {
 	if p.Kyma == nil {

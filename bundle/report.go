@@ -1,16 +1,11 @@
 package bundle
 
 import (
-	"crypto"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
@@ -174,195 +169,12 @@ type ReportedSecrets struct {
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// MaxMessageBytes limits one message in a report.
-const MaxMessageBytes = 512
-
-// MaxNoteBytes is the API's size limit for the note of an Event.
-//
-// Source: Kubernetes API, events.k8s.io/v1, Event.note, "The maximum length is 1kB".
-const MaxNoteBytes = 1024
-
-// Bounded makes a text printable and truncates it to at most the given number of bytes. It never splits a character.
-func Bounded(text string, most int) string {
-	if text = Printable(text[:min(len(text), 2*most)]); len(text) > most {
-		return strings.ToValidUTF8(text[:most], "")
-	}
-	return text
-}
-
-// Quote truncates an external text, quotes it and escapes unprintable characters.
-func Quote(text string, most int) string {
-	if len(text) > most {
-		return strconv.Quote(strings.ToValidUTF8(text[:most], "")) + "..."
-	}
-	return strconv.Quote(text)
-}
-
 // RefusedBundle is a bundle that the runtime refused.
 type RefusedBundle struct {
 	Digest digest.Digest  `json:"digest,omitempty"`
 	Reason refusal.Reason `json:"reason"`
 	Detail string         `json:"detail"`
 	Time   time.Time      `json:"time"`
-}
-
-type reportStatement struct {
-	Type          string    `json:"_type"`
-	Subject       []Subject `json:"subject"`
-	PredicateType string    `json:"predicateType"`
-	Predicate     Report    `json:"predicate"`
-}
-
-// ComposeReport signs the report with the runtime's key and returns the manifest. The caller must also push EmptyBlob,
-// the manifest's config.
-func ComposeReport(report Report, signer trust.Signer) (Blob, error) {
-	// A statement needs a subject: the described bundle, or a placeholder before the first bundle.
-	subject := subjectOf("none", EmptyBlob().Descriptor.Digest)
-	if report.Observed != nil {
-		subject = subjectOf("bundle", report.Observed.Digest)
-	}
-	if report.Features == nil {
-		report.Features = AllFeatures()
-	}
-	signed, err := attestWithin(reportStatement{
-		Type: StatementType, Subject: []Subject{subject}, PredicateType: PredicateReport, Predicate: report,
-	}, signer, MaxReportBytes)
-	if err != nil {
-		return Blob{}, fmt.Errorf("report of runtime %s: %w", report.Runtime, err)
-	}
-	return reportManifest(signed)
-}
-
-func reportManifest(signed []byte) (Blob, error) {
-	return NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactTypeReport,
-		Config:       ocispec.DescriptorEmptyJSON,
-		Layers:       []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
-		Annotations:  map[string]string{AnnotationReport: string(signed)},
-	})
-}
-
-// EmptyBlob returns the blob of the OCI empty descriptor.
-func EmptyBlob() Blob { return NewBlob(ocispec.MediaTypeEmptyJSON, []byte(`{}`)) }
-
-// Reporter contains the control plane's data about the runtime that sent a report.
-type Reporter struct {
-	Runtime string
-	// Fleet is the fleet's name, or empty if its root has none.
-	Fleet string
-	// Key is the runtime's enrolled key, nil before enrollment.
-	Key crypto.PublicKey
-	// Owner is the Kyma that the runtime must belong to, or zero to accept any Kyma.
-	Owner  trust.Kyma
-	Former []trust.Kyma
-	// ClusterUID is the cluster that enrolled Key, empty if unknown.
-	ClusterUID string
-	// LastSequence is the sequence of the last accepted report of Key.
-	LastSequence int64
-	// Now is the control plane's clock. VerifyReport refuses reports that are too far in the future. Zero disables the
-	// check.
-	Now time.Time
-	// Content returns an error for implausible content. Nil accepts all content within the limits of a report.
-	Content func(Report) error
-	// Known is the AcceptedReport.Content of a report that Content has already accepted. Content is not called for
-	// reports with the same digest.
-	Known digest.Digest
-	// Enroll returns an error for an enrollment to refuse. Nil refuses every enrollment.
-	Enroll func(trust.Enrollment) error
-	// Certified returns the key of a certificate. VerifyReport calls it if Key is nil.
-	Certified func(certificate string) (crypto.PublicKey, error)
-	// Revoked reports whether a key is revoked. If nil, all keys are valid.
-	Revoked func(thumbprint string) bool
-}
-
-// AcceptedReport is a verified report with the key that signed it. Its Enrollment is nil if VerifyReport did not verify
-// the token.
-type AcceptedReport struct {
-	Report
-	Digest digest.Digest
-	// Content is the digest of the report without frequently changing fields, such as its time and sequence.
-	Content digest.Digest
-	Key     crypto.PublicKey
-	// Enrolled is true if this report enrolled Key.
-	Enrolled bool
-}
-
-// VerifyReport verifies that a report was signed by the runtime and is not older than the last accepted report. A
-// refusal is a *refusal.Error.
-func VerifyReport(fetched Fetched, from Reporter) (AcceptedReport, error) {
-	accepted, refusal := verifyReport(fetched, from)
-	if refusal != nil {
-		return AcceptedReport{}, refusal
-	}
-	return accepted, nil
-}
-
-func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Error) {
-	var proven *trust.Enrollment
-	from.Enroll = provenBy(from.Enroll, &proven)
-	manifest, refused := ReadManifest(fetched, ArtifactTypeReport)
-	if refused != nil {
-		return AcceptedReport{}, refused
-	}
-	signed, refused := readAttestationWithin([]byte(manifest.Annotations[AnnotationReport]), MaxReportBytes)
-	if refused != nil {
-		return AcceptedReport{}, refused
-	}
-	key, enrolled, refused := reportKey(signed, from)
-	if refused != nil {
-		return AcceptedReport{}, refused
-	}
-	payload, refused := signed.authenticate(key)
-	if refused != nil {
-		return AcceptedReport{}, refused
-	}
-	var statement reportStatement
-	if refusal := decodeStatement(payload, PredicateReport, &statement); refusal != nil {
-		return AcceptedReport{}, refusal
-	}
-	report := statement.Predicate
-	if refused := from.checkIdentity(report); refused != nil {
-		return AcceptedReport{}, refused
-	}
-	// An operator can use a token to move the same key to another cluster.
-	enrolled = enrolled ||
-		report.ClusterUID != from.ClusterUID && from.ClusterUID != "" && report.Enrollment != nil &&
-			from.introduces(*report.Enrollment, key)
-	if refused := from.checkCluster(report, enrolled); refused != nil {
-		return AcceptedReport{}, refused
-	}
-	if refused := from.checkClock(report, enrolled); refused != nil {
-		return AcceptedReport{}, refused
-	}
-	if err := report.Check(); err != nil {
-		return AcceptedReport{}, refusal.New(refusal.Malformed, "report: %w", err)
-	}
-	content := report.content()
-	if from.Content != nil && (content == "" || content != from.Known) {
-		if err := from.Content(report); err != nil {
-			return AcceptedReport{}, refusal.New(refusal.Malformed, "report: %w", err)
-		}
-	}
-	report.Enrollment = proven
-	return AcceptedReport{
-		Report:   report,
-		Digest:   digest.FromBytes(fetched.Bytes),
-		Content:  content,
-		Key:      key,
-		Enrolled: enrolled,
-	}, nil
-}
-
-func (from Reporter) checkIdentity(report Report) *refusal.Error {
-	if report.Runtime != from.Runtime {
-		return refusal.New(refusal.WrongRuntime, "found a report of runtime %s in the repository of runtime %q",
-			Quote(report.Runtime, maxQuotedBytes), from.Runtime)
-	}
-	if from.Fleet != "" && report.Fleet != from.Fleet {
-		return refusal.New(refusal.WrongRuntime, "report has fleet %s, must be %q", Quote(report.Fleet, maxQuotedBytes),
-			from.Fleet)
-	}
-	return from.checkOwner(report)
 }
 
 func (r Report) content() digest.Digest {
@@ -381,4 +193,31 @@ func (r Report) content() digest.Digest {
 		return "" // cannot happen for a decoded report
 	}
 	return digest.FromBytes(text)
+}
+
+// WithoutDetails returns the report without module details and check run results.
+func (r Report) WithoutDetails() Report {
+	r.CheckRun = nil
+	if !slices.ContainsFunc(r.Modules, func(m ReportedModule) bool { return m.Details != nil }) {
+		return r
+	}
+	r.Modules = slices.Clone(r.Modules)
+	for i := range r.Modules {
+		r.Modules[i].Details = nil
+	}
+	return r
+}
+
+// ReportedCheckRun is the result of a CheckRun.
+type ReportedCheckRun struct {
+	ID     string `json:"id"`
+	Module string `json:"module"`
+	// Version is the installed version of the module, or empty if the module is not installed.
+	Version string `json:"version,omitempty"`
+	// Measured is the time when the last measurement ended.
+	Measured time.Time `json:"measured"`
+	// Problem is the reason why no check was measured, or empty if the checks were measured.
+	Problem string `json:"problem,omitempty"`
+	// Checks are the results, sorted by name. The agent measures each check only once.
+	Checks []ReportedCheck `json:"checks,omitempty"`
 }

@@ -241,3 +241,40 @@ func (r Report) checkAsked() error {
 	}
 	return nil
 }
+
+func (r *ReportedCheckRun) check() error {
+	if r == nil {
+		return nil
+	}
+	if longest := max(len(r.ID), len(r.Version)); longest > MaxVersionBytes {
+		return fmt.Errorf("id or version has %d bytes, must be at most %d", longest, MaxVersionBytes)
+	}
+	if len(r.Module) > MaxModuleNameBytes || len(r.Problem) > MaxMessageBytes {
+		return fmt.Errorf("module has %d bytes and problem has %d bytes, must be at most %d and %d",
+			len(r.Module), len(r.Problem), MaxModuleNameBytes, MaxMessageBytes)
+	}
+	return checkResults(r.Checks)
+}
+
+func checkResults(checks []ReportedCheck) error {
+	if len(checks) > MaxChecks {
+		return fmt.Errorf("checks: %d results, must be at most %d", len(checks), MaxChecks)
+	}
+	for i, c := range checks {
+		switch c.Result {
+		case v1beta2.CheckPassed, v1beta2.CheckFailed, v1beta2.CheckInconclusive:
+		default:
+			return fmt.Errorf("checks[%d].result: %s: must be Passed, Failed or Inconclusive",
+				i, Quote(string(c.Result), maxCheckNameBytes))
+		}
+		if len(c.Name) > maxCheckNameBytes || len(c.Message) > MaxCheckMessageBytes ||
+			len(c.Value) > MaxCheckValueBytes || len(c.Before) > MaxCheckValueBytes {
+			return fmt.Errorf("checks[%d]: name, message, value or before is too long", i)
+		}
+		if i > 0 && checks[i-1].Name >= c.Name {
+			return fmt.Errorf("checks[%d].name: %s: names must be sorted and unique", i,
+				Quote(c.Name, maxCheckNameBytes))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package bundle
+
+import (
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// Fetched is a manifest from a registry with its descriptor.
+type Fetched struct {
+	// Descriptor contains the response's Content-Type and the manifest's digest.
+	Descriptor ocispec.Descriptor
+	Bytes      []byte
+}
+
+// Trust contains the data that a runtime needs to verify a bundle.
+type Trust struct {
+	Root    trust.Root
+	Runtime string
+	// ClusterUID and KeyThumbprint identify the runtime. Empty fields are not compared with the audience.
+	ClusterUID    string
+	KeyThumbprint string
+	// ClockSkew limits how far a bundle's time of issue can be ahead of the runtime's clock. 0 means MaxClockSkew.
+	ClockSkew time.Duration
+	// Last is the last accepted bundle.
+	Last Accepted
+	// Assigned is the Kyma of the bootstrap Secret, or zero if no bootstrap Secret exists.
+	Assigned Assigned
+	// Installed contains the installed versions by module. Verify refuses downgrades unless the statement lists the
+	// rollback. Nil disables the check.
+	Installed map[string]string
+}
+
+// Accepted is the last accepted bundle. The zero value means that no bundle was accepted.
+type Accepted struct {
+	Epoch    int64         `json:"epoch"`
+	Sequence int64         `json:"sequence"`
+	Digest   digest.Digest `json:"digest"`
+	// Statement is the digest of the signed statement. Two manifests with the same statement are the same bundle,
+	// because a signature can be encoded in several ways.
+	Statement digest.Digest `json:"statement,omitempty"`
+	// NewestTime is the latest time in a verified statement. Verify uses NewestTime if the clock is behind it.
+	NewestTime time.Time `json:"newestTime"`
+	// Kyma is the Kyma that the runtime belongs to, or zero if unknown. TokenExpires is the expiry of the newest token
+	// that assigned the runtime, in Unix seconds.
+	Kyma         trust.Kyma `json:"kyma,omitzero"`
+	TokenExpires int64      `json:"tokenExpires,omitempty"`
+}
+
+// Assigned is the Kyma in the runtime's bootstrap Secret.
+type Assigned struct {
+	Kyma trust.Kyma
+	// TokenExpires is the expiry of the token in the same Secret, in Unix seconds.
+	TokenExpires int64
+}
