@@ -1,16 +1,15 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"oras.land/oras-go/v2/errdef"
-	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
@@ -52,35 +51,6 @@ func Unavailable(err error) bool {
 	return errors.As(err, &connection)
 }
 
-// Ping returns an error if the registry of a store is unavailable; see Unavailable. Other stores are always available.
-func Ping(ctx context.Context, s Store) error {
-	registry, ok := s.(*Registry)
-	if !ok {
-		return nil
-	}
-	whole, err := registry.whole()
-	if err != nil {
-		return err
-	}
-	if err := whole.Ping(ctx); Unavailable(err) {
-		return err
-	}
-	return nil
-}
-
-func (r *Registry) whole() (*remote.Registry, error) {
-	repository, err := r.registries.Repository(r.Name(bundle.TrustRepository))
-	if err != nil {
-		return nil, err
-	}
-	whole, err := remote.NewRegistry(repository.Reference.Registry)
-	if err != nil {
-		return nil, err
-	}
-	whole.Client, whole.PlainHTTP = repository.Client, repository.PlainHTTP
-	return whole, nil
-}
-
 // WithoutDetail reduces the error of a registry's response to its status. The full text would change with every
 // request, because registries add times and request IDs.
 func WithoutDetail(err error) error {
@@ -93,4 +63,42 @@ func WithoutDetail(err error) error {
 		return fmt.Errorf("the registry returned %d %s", paused.Status, http.StatusText(paused.Status))
 	}
 	return err
+}
+
+// PausedError means that a request was not sent because the registry's Retry-After time has not passed.
+type PausedError struct {
+	// Host is the registry, and Status is the HTTP status of its response. Until is the end of the pause.
+	Host   string
+	Status int
+	Until  time.Time
+}
+
+func (e *PausedError) Error() string {
+	return fmt.Sprintf("%s returned %d %s and asked clients to wait until %s", e.Host, e.Status,
+		http.StatusText(e.Status), e.Until.UTC().Format(time.RFC3339))
+}
+
+// StatusOf returns the HTTP status of a registry's error. It returns 401 for missing credentials.
+func StatusOf(err error) (status int, ok bool) {
+	var response *errcode.ErrorResponse
+	switch {
+	case errors.Is(err, auth.ErrBasicCredentialNotFound):
+		return http.StatusUnauthorized, true
+	case errors.As(err, &response):
+		return response.StatusCode, true
+	}
+	var paused *PausedError
+	if errors.As(err, &paused) {
+		return paused.Status, true
+	}
+	return 0, false
+}
+
+// HostOf returns the registry host of an error, or "" if unknown.
+func HostOf(err error) string {
+	var response *errcode.ErrorResponse
+	if errors.As(err, &response) && response.URL != nil {
+		return response.URL.Host
+	}
+	return ""
 }

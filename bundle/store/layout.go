@@ -88,14 +88,6 @@ func (l *Layout) Repositories() ([]string, error) {
 	return names, nil
 }
 
-// All repositories of a layout share one index, so tags are named "<repository>:<tag>".
-func layoutReference(repository, reference string) string {
-	if strings.Contains(reference, ":") {
-		return reference // a digest
-	}
-	return repository + ":" + reference
-}
-
 type readOnlyLayout struct {
 	oras.ReadOnlyTarget
 	name string
@@ -288,4 +280,18 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 		return err
 	}
 	return l.index.blobs.remove(before.Digest, damaged)
+}
+
+// Batch makes a Layout collect changes of its index and write them together. Users of the store see each change
+// immediately. Other processes see the changes after flush, or when enough changes are pending. Other stores are
+// unaffected.
+func Batch(s Store) (flush func() error) {
+	l, layout := s.(*Layout)
+	if !layout {
+		return func() error { return nil }
+	}
+	l.index.mu.Lock()
+	defer l.index.mu.Unlock()
+	l.index.batch = true
+	return l.index.flush
 }

@@ -2,10 +2,12 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -101,4 +103,28 @@ func (b *layoutBlobs) written(d digest.Digest) error {
 	defer b.mu.Unlock()
 	b.whole[d] = info
 	return nil
+}
+
+// Other users can also write to the folder.
+func readRegular(path string, limit int64) ([]byte, os.FileInfo, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not wait if path is a pipe
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := file.Stat()
+	var data []byte
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is not a regular file (%s): restore it from a backup", path, info.Mode().Type())
+	case info.Size() <= limit:
+		data, err = io.ReadAll(io.LimitReader(file, limit+1))
+	}
+	if err == nil && max(info.Size(), int64(len(data))) > limit {
+		err = fmt.Errorf("%s is larger than %d bytes: restore it from a backup", path, limit)
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, nil, err
+	}
+	return data, info, nil
 }

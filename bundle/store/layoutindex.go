@@ -45,20 +45,6 @@ func newLayoutIndex(dir string) *layoutIndex {
 	return &layoutIndex{dir: dir, blobs: newLayoutBlobs(dir)}
 }
 
-// Batch makes a Layout collect changes of its index and write them together. Users of the store see each change
-// immediately. Other processes see the changes after flush, or when enough changes are pending. Other stores are
-// unaffected.
-func Batch(s Store) (flush func() error) {
-	l, layout := s.(*Layout)
-	if !layout {
-		return func() error { return nil }
-	}
-	l.index.mu.Lock()
-	defer l.index.mu.Unlock()
-	l.index.batch = true
-	return l.index.flush
-}
-
 const minBatch = 256
 
 // A write per eighth of the index makes the cost of a change independent of the index size.

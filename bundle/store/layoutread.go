@@ -3,13 +3,10 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content/oci"
@@ -25,30 +22,6 @@ type folderReader struct {
 }
 
 const maxMarkerBytes = 64 << 10
-
-// Other users can also write to the folder.
-func readRegular(path string, limit int64) ([]byte, os.FileInfo, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not wait if path is a pipe
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := file.Stat()
-	var data []byte
-	switch {
-	case err != nil:
-	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is not a regular file (%s): restore it from a backup", path, info.Mode().Type())
-	case info.Size() <= limit:
-		data, err = io.ReadAll(io.LimitReader(file, limit+1))
-	}
-	if err == nil && max(info.Size(), int64(len(data))) > limit {
-		err = fmt.Errorf("%s is larger than %d bytes: restore it from a backup", path, limit)
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, nil, err
-	}
-	return data, info, nil
-}
 
 func readable(dir string) error {
 	data, _, err := readRegular(filepath.Join(dir, ocispec.ImageLayoutFile), maxMarkerBytes)
@@ -94,4 +67,12 @@ func (r folderReader) Tags(_ context.Context, _ string, fn func(tags []string) e
 		}
 	}
 	return fn(own)
+}
+
+// All repositories of a layout share one index, so tags are named "<repository>:<tag>".
+func layoutReference(repository, reference string) string {
+	if strings.Contains(reference, ":") {
+		return reference // a digest
+	}
+	return repository + ":" + reference
 }

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/errdef"
-	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
 // These aliases keep the users of this package independent of oras.
@@ -38,29 +35,4 @@ func PushStream(ctx context.Context, to ReadWriter, d ocispec.Descriptor, body i
 		return fmt.Errorf("push %s: %w", d.Digest, err)
 	}
 	return nil
-}
-
-// StatusOf returns the HTTP status of a registry's error. It returns 401 for missing credentials.
-func StatusOf(err error) (status int, ok bool) {
-	var response *errcode.ErrorResponse
-	switch {
-	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return http.StatusUnauthorized, true
-	case errors.As(err, &response):
-		return response.StatusCode, true
-	}
-	var paused *PausedError
-	if errors.As(err, &paused) {
-		return paused.Status, true
-	}
-	return 0, false
-}
-
-// HostOf returns the registry host of an error, or "" if unknown.
-func HostOf(err error) string {
-	var response *errcode.ErrorResponse
-	if errors.As(err, &response) && response.URL != nil {
-		return response.URL.Host
-	}
-	return ""
 }

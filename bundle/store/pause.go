@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -31,19 +30,6 @@ var retryPolicy = &retry.GenericPolicy{
 		return retry.DefaultPredicate(response, err)
 	},
 	Backoff: retry.DefaultBackoff, MinWait: 200 * time.Millisecond, MaxWait: 3 * time.Second, MaxRetry: 5,
-}
-
-// PausedError means that a request was not sent because the registry's Retry-After time has not passed.
-type PausedError struct {
-	// Host is the registry, and Status is the HTTP status of its response. Until is the end of the pause.
-	Host   string
-	Status int
-	Until  time.Time
-}
-
-func (e *PausedError) Error() string {
-	return fmt.Sprintf("%s returned %d %s and asked clients to wait until %s", e.Host, e.Status,
-		http.StatusText(e.Status), e.Until.UTC().Format(time.RFC3339))
 }
 
 // pauses follows the Retry-After header of responses 429 and 503 for all requests of one client. Reads and writes have

@@ -7,9 +7,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"strings"
-
-	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // Store contains OCI repositories below one location.
@@ -24,51 +21,4 @@ type Store interface {
 	Repository(ctx context.Context, name string) (ReadWriter, error)
 	// Reading opens a repository of the store for reading.
 	Reading(ctx context.Context, name string) (Reader, error)
-}
-
-// OCIScheme is an optional prefix of HOST/PATH, as in Helm and Flux.
-const OCIScheme = "oci://"
-
-// Open returns the store of a location: "HOST/PATH" with an optional "oci://" prefix, or "oci-layout:PATH". It does no
-// I/O.
-func Open(location string, registries *Registries) (Store, error) {
-	if path, ok := strings.CutPrefix(location, LayoutScheme); ok {
-		if path == "" {
-			return nil, fmt.Errorf("location %q: add the path of a folder after %s", location, LayoutScheme)
-		}
-		return NewLayout(path), nil
-	}
-	prefix := strings.TrimSuffix(strings.TrimPrefix(location, OCIScheme), "/")
-	if strings.Contains(prefix, "://") {
-		return nil,
-			fmt.Errorf("location %q: only %s is accepted as a scheme: must be HOST[:PORT]/PATH or %sPATH", location,
-				OCIScheme, LayoutScheme)
-	}
-	if looksLikeFolder(prefix) {
-		return nil, fmt.Errorf("location %q is a folder: use %s%s; a registry is HOST.DOMAIN/PATH or HOST:PORT/PATH",
-			location, LayoutScheme, location)
-	}
-	if _, err := registries.Repository(prefix + "/" + bundle.ContentRepository); err != nil {
-		return nil, fmt.Errorf("location %q: must be HOST[:PORT]/PATH or %sPATH", location, LayoutScheme)
-	}
-	return &Registry{registries: registries, prefix: prefix}, nil
-}
-
-// A registry's host has a dot or a port, or is localhost. A path begins with a slash, a dot or a tilde, or is a plain
-// name.
-func looksLikeFolder(location string) bool {
-	host, _, _ := strings.Cut(location, "/")
-	switch {
-	case location == "":
-		return false
-	case host == "", host[0] == '.', host[0] == '~':
-		return true
-	}
-	return host != "localhost" && !strings.ContainsAny(host, ".:[")
-}
-
-// IsLayout reports whether a store is a folder.
-func IsLayout(s Store) bool {
-	_, layout := s.(*Layout)
-	return layout
 }

@@ -1,0 +1,38 @@
+package store
+
+import (
+	"context"
+
+	"oras.land/oras-go/v2/registry/remote"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Ping returns an error if the registry of a store is unavailable; see Unavailable. Other stores are always available.
+func Ping(ctx context.Context, s Store) error {
+	registry, ok := s.(*Registry)
+	if !ok {
+		return nil
+	}
+	whole, err := registry.whole()
+	if err != nil {
+		return err
+	}
+	if err := whole.Ping(ctx); Unavailable(err) {
+		return err
+	}
+	return nil
+}
+
+func (r *Registry) whole() (*remote.Registry, error) {
+	repository, err := r.registries.Repository(r.Name(bundle.TrustRepository))
+	if err != nil {
+		return nil, err
+	}
+	whole, err := remote.NewRegistry(repository.Reference.Registry)
+	if err != nil {
+		return nil, err
+	}
+	whole.Client, whole.PlainHTTP = repository.Client, repository.PlainHTTP
+	return whole, nil
+}
