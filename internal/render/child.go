@@ -97,7 +97,3 @@ func outgrown(limit int64, stop <-chan struct{}) <-chan struct{} {
 	}()
 	return tooMuch
 }
-
-func errTooMuchMemory(most int64) error {
-	return fmt.Errorf("rendering needs more than %d MiB of memory", most>>20)
-}

@@ -44,12 +44,6 @@ type Confined struct {
 	MemoryBytes int64
 }
 
-// limits is the first JSON value in the child's input.
-type limits struct {
-	MemoryBytes int64
-	CPUSeconds  uint64
-}
-
 // answer is the child's output. Exactly one of its fields is set.
 type answer struct {
 	Objects json.RawMessage `json:"objects,omitempty"`
@@ -163,4 +157,8 @@ func understood(in Input, output []byte) ([]*unstructured.Unstructured, error) {
 		objects[i] = &unstructured.Unstructured{Object: content}
 	}
 	return objects, nil
+}
+
+func errTooMuchMemory(most int64) error {
+	return fmt.Errorf("rendering needs more than %d MiB of memory", most>>20)
 }

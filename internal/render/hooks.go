@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"helm.sh/helm/v3/pkg/releaseutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -141,3 +142,20 @@ func checkHooks(object *unstructured.Unstructured, hooks []string) error {
 }
 
 func isDelete(hook string) bool { return strings.HasSuffix(hook, "-delete") }
+
+func byKind(a, b placed) int {
+	kindA, kindB := a.object.GetKind(), b.object.GetKind()
+	if rankA, rankB := ranks[kindA], ranks[kindB]; rankA != 0 || rankB != 0 {
+		return cmp.Compare(rankA, rankB)
+	}
+	return cmp.Compare(kindA, kindB)
+}
+
+// ranks contains a negative number for each kind in Helm's install order. Other kinds are applied last.
+var ranks = func() map[string]int {
+	known := map[string]int{}
+	for i, kind := range releaseutil.InstallOrder {
+		known[kind] = i - len(releaseutil.InstallOrder)
+	}
+	return known
+}()

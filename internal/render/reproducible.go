@@ -8,37 +8,6 @@ import (
 	"strings"
 )
 
-// nondeterministic contains the template functions whose result depends on random numbers, the clock, or the order of
-// maps. Each value is a stand-in for the function: template text that replaces the function in a second rendering and
-// always has a different result. A function without a stand-in has a different result in nearly every call.
-//
-// The map contains sprig's nonhermeticFunctions, except those that Helm's engine removes. It also contains keys,
-// values, and all functions that generate a key, a certificate or a salt.
-var nondeterministic = map[string]string{
-	"now":                      "(toDate `2006-01-02` `1999-12-31`)",
-	"ago":                      "printf `%v ago`",
-	"randAlphaNum":             "printf `%v randAlphaNum`",
-	"randAlpha":                "printf `%v randAlpha`",
-	"randAscii":                "printf `%v randAscii`",
-	"randNumeric":              "printf `%v randNumeric`",
-	"randBytes":                "printf `%v randBytes`",
-	"randInt":                  "biggest `randInt`",
-	"shuffle":                  "printf `%v shuffle`",
-	"uuidv4":                   "(print `uuidv4`)",
-	"genPrivateKey":            "printf `%v genPrivateKey`",
-	"genCA":                    "",
-	"genCAWithKey":             "",
-	"genSelfSignedCert":        "",
-	"genSelfSignedCertWithKey": "",
-	"genSignedCert":            "",
-	"genSignedCertWithKey":     "",
-	"htpasswd":                 "",
-	"bcrypt":                   "",
-	"encryptAES":               "",
-	"keys":                     "",
-	"values":                   "",
-}
-
 // passesOfUnsorted is the number of additional renderings of a chart that uses the functions keys or values. A single
 // additional rendering could have the same order by chance.
 const passesOfUnsorted = 4
@@ -151,9 +120,6 @@ func replaceNondeterministic(text []byte) []byte {
 	}
 	return append(out, text[done:]...)
 }
-
-// usage maps names to the parsed templates of a chart. The name is a file name, or the name in a define action.
-type usage map[string]template
 
 // canDiffer reports whether a template calls a nondeterministic function, or tpl, which can execute any text as a
 // template.

@@ -170,3 +170,37 @@ func (w walk) identifier(n *parse.IdentifierNode) {
 	}
 	w.into.calls = append(w.into.calls, call{n.Ident, w.file, 1 + bytes.Count(w.text[:offset], []byte("\n")), offset})
 }
+
+// nondeterministic contains the template functions whose result depends on random numbers, the clock, or the order of
+// maps. Each value is a stand-in for the function: template text that replaces the function in a second rendering and
+// always has a different result. A function without a stand-in has a different result in nearly every call.
+//
+// The map contains sprig's nonhermeticFunctions, except those that Helm's engine removes. It also contains keys,
+// values, and all functions that generate a key, a certificate or a salt.
+var nondeterministic = map[string]string{
+	"now":                      "(toDate `2006-01-02` `1999-12-31`)",
+	"ago":                      "printf `%v ago`",
+	"randAlphaNum":             "printf `%v randAlphaNum`",
+	"randAlpha":                "printf `%v randAlpha`",
+	"randAscii":                "printf `%v randAscii`",
+	"randNumeric":              "printf `%v randNumeric`",
+	"randBytes":                "printf `%v randBytes`",
+	"randInt":                  "biggest `randInt`",
+	"shuffle":                  "printf `%v shuffle`",
+	"uuidv4":                   "(print `uuidv4`)",
+	"genPrivateKey":            "printf `%v genPrivateKey`",
+	"genCA":                    "",
+	"genCAWithKey":             "",
+	"genSelfSignedCert":        "",
+	"genSelfSignedCertWithKey": "",
+	"genSignedCert":            "",
+	"genSignedCertWithKey":     "",
+	"htpasswd":                 "",
+	"bcrypt":                   "",
+	"encryptAES":               "",
+	"keys":                     "",
+	"values":                   "",
+}
+
+// usage maps names to the parsed templates of a chart. The name is a file name, or the name in a define action.
+type usage map[string]template

@@ -10,7 +10,6 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
-	"helm.sh/helm/v3/pkg/releaseutil"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
@@ -185,30 +184,4 @@ func split(text string) []string {
 	}
 	keep(text[start:])
 	return documents
-}
-
-// ranks contains a negative number for each kind in Helm's install order. Other kinds are applied last.
-var ranks = func() map[string]int {
-	known := map[string]int{}
-	for i, kind := range releaseutil.InstallOrder {
-		known[kind] = i - len(releaseutil.InstallOrder)
-	}
-	return known
-}()
-
-func byKind(a, b placed) int {
-	kindA, kindB := a.object.GetKind(), b.object.GetKind()
-	if rankA, rankB := ranks[kindA], ranks[kindB]; rankA != 0 || rankB != 0 {
-		return cmp.Compare(rankA, rankB)
-	}
-	return cmp.Compare(kindA, kindB)
-}
-
-// shortened limits the length of a message. It keeps the beginning with the location, and the end with the error.
-func shortened(text string) string {
-	const most = 1_000
-	if len(text) <= 2*most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + " ... " + strings.ToValidUTF8(text[len(text)-most:], "")
 }

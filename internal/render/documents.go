@@ -1,0 +1,192 @@
+package render
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+)
+
+// placed is an object with its place in the content for errors, such as "operator.yaml, document 3".
+type placed struct {
+	place  string
+	object *unstructured.Unstructured
+	// within is the size in JSON of the document that contains the object.
+	within int
+}
+
+func documents(f file) ([]placed, error) {
+	if path.Ext(f.name) == extensionJSON {
+		return jsonDocuments(f)
+	}
+	var found []placed
+	stream := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(f.data)))
+	for i := 1; ; i++ {
+		text, err := stream.Read()
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		place := fmt.Sprintf("%s, document %d", f.name, i)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", place, err)
+		}
+		if i > maxDocuments {
+			return nil, fmt.Errorf("%s: more than %d documents", f.name, maxDocuments)
+		}
+		more, err := document(place, text)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+}
+
+// document parses one document, which can be empty, an object, or a list of objects.
+func document(place string, text []byte) ([]placed, error) {
+	if len(text) > maxDocumentBytes {
+		return nil,
+			fmt.Errorf("%s: %d bytes, must be at most %d: divide lists with lines of ---", place, len(text),
+				maxDocumentBytes)
+	}
+	if trimmed := bytes.TrimSpace(text); bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(trimmed) {
+		return jsonDocument(place, trimmed) // JSON can contain tabs, which YAML does not allow
+	}
+	if err := checkSeparators(place, text); err != nil {
+		return nil, err
+	}
+	trees, err := strict.Documents(text, strict.Limits{Nodes: maxDocumentNodes, ExpandedBytes: maxExpanded})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", place, err)
+	}
+	switch len(trees) {
+	case 0:
+		return nil, nil
+	case 1:
+	default:
+		return nil, fmt.Errorf("%s: several documents without a line of --- between them", place)
+	}
+	// Use the parsed tree only for checks. Decode the text again as YAML 1.1, as kubectl does.
+	toJSON := yaml.YAMLToJSONStrict
+	if strict.Merges(trees[0]) {
+		toJSON = yaml.YAMLToJSON // the strict decoder refuses a key that overrides a merged key
+	}
+	encoded, err := toJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", place, err)
+	}
+	return decoded(place, encoded)
+}
+
+// jsonDocuments parses a file of consecutive JSON objects.
+func jsonDocuments(f file) ([]placed, error) {
+	var found []placed
+	decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(f.data, []byte("\xef\xbb\xbf"))))
+	for i := 1; ; i++ {
+		var text json.RawMessage
+		err := decoder.Decode(&text)
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		place := fmt.Sprintf("%s, document %d", f.name, i)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", place, err)
+		}
+		if i > maxDocuments {
+			return nil, fmt.Errorf("%s: more than %d documents", f.name, maxDocuments)
+		}
+		if len(text) > maxDocumentBytes {
+			return nil,
+				fmt.Errorf("%s: %d bytes, must be at most %d: divide the list into several objects", place, len(text),
+					maxDocumentBytes)
+		}
+		more, err := jsonDocument(place, text)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+}
+
+func jsonDocument(place string, text []byte) ([]placed, error) {
+	if err := checkSeparators(place, text); err != nil {
+		return nil, err
+	}
+	if err := strict.CheckJSON(text, strict.MaxJSONDepth); err != nil {
+		return nil, fmt.Errorf("%s: %w", place, err)
+	}
+	return decoded(place, text)
+}
+
+// checkSeparators returns an error if parsing a document could need too much memory. It counts the characters that
+// can separate values.
+func checkSeparators(place string, text []byte) error {
+	count := 0
+	for _, b := range text {
+		switch b {
+		case ',', '[', '{', ':', '-', '?':
+			count++
+		}
+	}
+	if count > maxSeparators {
+		return fmt.Errorf("%s: more than %d values: divide lists into several documents", place, maxSeparators)
+	}
+	return nil
+}
+
+// decoded decodes a JSON document and returns its object, or the items of its list.
+func decoded(place string, encoded []byte) ([]placed, error) {
+	var content map[string]any
+	if err := utiljson.Unmarshal(encoded, &content); err != nil {
+		return nil, fmt.Errorf("%s is not an object: %w", place, err)
+	}
+	return flatten(nil, placed{place, &unstructured.Unstructured{Object: content}, len(encoded)})
+}
+
+// flatten appends the object p, or its items if p is a list, to found. Items of a typed list such as RoleList can
+// omit apiVersion and kind.
+func flatten(found []placed, p placed) ([]placed, error) {
+	value, listed := p.object.Object["items"]
+	kind, isList := strings.CutSuffix(p.object.GetKind(), "List")
+	if !listed || !isList || p.object.GetName() != "" && kind != "" {
+		return append(found, p), nil
+	}
+	items, ok := value.([]any)
+	if !ok && value != nil {
+		return nil, fmt.Errorf("%s: items must be a list of objects", p.place)
+	}
+	for i, item := range items {
+		place := fmt.Sprintf("%s, items[%d]", p.place, i)
+		content, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("%s is not an object", place)
+		}
+		if kind != "" && content["apiVersion"] == nil && content["kind"] == nil {
+			content["apiVersion"], content["kind"] = p.object.GetAPIVersion(), kind
+		}
+		var err error
+		if found, err = flatten(found,
+			placed{place, &unstructured.Unstructured{Object: content}, p.within}); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// Name returns an object's kind, namespace and name for messages.
+func Name(object *unstructured.Unstructured) string {
+	if object.GetNamespace() == "" {
+		return object.GetKind() + " " + object.GetName()
+	}
+	return object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
+}
