@@ -5,27 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
-
-// Published is a bundle in the registry.
-type Published struct {
-	Predicate bundle.Predicate
-	Digest    digest.Digest
-	State     bundle.DesiredState
-	// StateBlob and CatalogBlob are the descriptors of the bundle's two documents.
-	StateBlob   ocispec.Descriptor
-	CatalogBlob ocispec.Descriptor
-	// Versions are the bundle's module versions, and the last versions of unresolved modules. They prevent downgrades.
-	Versions map[string]string
-	// Changes is the difference from the previous bundle, or nil if it is unknown or affects all modules.
-	Changes *Changes
-}
 
 // Wanted is the result of resolving a request.
 type Wanted struct {

@@ -86,24 +86,6 @@ func asksFor(spec v1beta2.KymaSpec, module string) bool {
 	return slices.ContainsFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == module })
 }
 
-// ownRequest returns the last reported spec of the Kyma in the runtime, or nil if it does not apply.
-func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
-	if s := kyma.Status.Runtime; s != nil && s.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
-		return &s.Requested.Spec
-	}
-	return nil
-}
-
-// A runtime that never enrolled or reported has no modules to remove.
-func inUse(kyma *v1beta2.Kyma) bool {
-	s := kyma.Status.Runtime
-	if s == nil {
-		return false
-	}
-	_, carried := kyma.Annotations[v1beta2.AnnotationCarried]
-	return s.Key != nil || s.Observed != nil || carried && s.Published != nil
-}
-
 func receivesRemovals(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	return s != nil && s.Published != nil && inUse(kyma) && !Skipped(kyma)

@@ -180,3 +180,21 @@ func provesKey(request, thumbprint string) bool {
 func RevokedKeys(kyma *v1beta2.Kyma) []string {
 	return strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
 }
+
+// ownRequest returns the last reported spec of the Kyma in the runtime, or nil if it does not apply.
+func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
+	if s := kyma.Status.Runtime; s != nil && s.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
+		return &s.Requested.Spec
+	}
+	return nil
+}
+
+// A runtime that never enrolled or reported has no modules to remove.
+func inUse(kyma *v1beta2.Kyma) bool {
+	s := kyma.Status.Runtime
+	if s == nil {
+		return false
+	}
+	_, carried := kyma.Annotations[v1beta2.AnnotationCarried]
+	return s.Key != nil || s.Observed != nil || carried && s.Published != nil
+}

@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// Published is a bundle in the registry.
+type Published struct {
+	Predicate bundle.Predicate
+	Digest    digest.Digest
+	State     bundle.DesiredState
+	// StateBlob and CatalogBlob are the descriptors of the bundle's two documents.
+	StateBlob   ocispec.Descriptor
+	CatalogBlob ocispec.Descriptor
+	// Versions are the bundle's module versions, and the last versions of unresolved modules. They prevent downgrades.
+	Versions map[string]string
+	// Changes is the difference from the previous bundle, or nil if it is unknown or affects all modules.
+	Changes *Changes
+}
+
+// Memory is the last published bundle in a Kyma's status. The zero value means that no bundle was published.
+type Memory struct {
+	Epoch, Sequence int64
+	Digest          digest.Digest
+	// Versions are the published module versions, by module.
+	Versions map[string]string
+	// Removals are the modules that the bundle removes. RolledBackFrom are the versions that the bundle rolls back, by
+	// module.
+	Removals       []string
+	RolledBackFrom map[string]string
+}
+
+// Templates returns the names of the ModuleTemplates of the bundle's modules.
+func (p *Published) Templates() []string {
+	names := make([]string, 0, len(p.State.Manifests))
+	for _, m := range p.State.Manifests {
+		names = append(names, m.Template)
+	}
+	return names
+}
+
+// Record returns the status entry for the published bundle.
+func (p *Published) Record() v1beta2.PublishedBundle {
+	var from map[string]string
+	for _, r := range p.Predicate.Rollback {
+		if from == nil {
+			from = map[string]string{}
+		}
+		from[r.Module] = r.From
+	}
+	commit := ""
+	if p.Predicate.Source != nil {
+		commit = p.Predicate.Source.Commit
+	}
+	return v1beta2.PublishedBundle{
+		Commit: commit, Removals: slices.Clone(p.Predicate.Removals), Mandatory: p.mandatory(), RolledBackFrom: from,
+		Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
+		Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: maps.Clone(p.Versions),
+		KymaGeneration: p.Predicate.KymaGeneration,
+		Certificate:    certificateLife(p.Predicate.Certificate),
+	}
+}
+
+func (p *Published) mandatory() (modules []string) {
+	for _, m := range p.State.Manifests {
+		if m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
+			modules = append(modules, m.Module)
+		}
+	}
+	slices.Sort(modules)
+	return modules
+}
+
+// certificateLife returns the validity period of a certificate, or nil for an invalid certificate. Agents verify the
+// signature.
+func certificateLife(text string) *v1beta2.CertificateLife {
+	from, until, err := trust.CertificateValidity(text)
+	if text == "" || err != nil {
+		return nil
+	}
+	return &v1beta2.CertificateLife{NotBefore: metav1.NewTime(from), NotAfter: metav1.NewTime(until)}
+}
+
+// newer reports whether the record in the Kyma's status is newer than a bundle.
+func (m *Memory) newer(than *Published) bool {
+	return m != nil &&
+		(m.Epoch > than.Predicate.Epoch || m.Epoch == than.Predicate.Epoch && m.Sequence > than.Predicate.Sequence)
+}
