@@ -196,14 +196,3 @@ func (s *snapshot) filters(q query) filters {
 	}
 	return f
 }
-
-// ready returns the number of ready modules of a runtime.
-func ready(r *fleet.Runtime) int {
-	n := 0
-	for i := range r.Modules {
-		if s := r.Modules[i].State; s == v1beta2.StateReady || s == v1beta2.StateUnmanaged {
-			n++
-		}
-	}
-	return n
-}

@@ -140,3 +140,12 @@ func (p *pages) actOnRollout(w http.ResponseWriter, r asked) {
 	p.unrecorded(r, result, one.Name)
 	http.Redirect(w, r.Request, address+"?done="+form.action, http.StatusSeeOther)
 }
+
+func (r asked) findRollout() *fleet.Rollout {
+	for i := range r.fleet.Rollouts {
+		if r.fleet.Rollouts[i].Name == r.PathValue("name") {
+			return &r.fleet.Rollouts[i]
+		}
+	}
+	return nil
+}

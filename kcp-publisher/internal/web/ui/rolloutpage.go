@@ -199,15 +199,6 @@ func (p *pages) showRollout(w http.ResponseWriter, r asked, status int, trouble 
 	})
 }
 
-func (r asked) findRollout() *fleet.Rollout {
-	for i := range r.fleet.Rollouts {
-		if r.fleet.Rollouts[i].Name == r.PathValue("name") {
-			return &r.fleet.Rollouts[i]
-		}
-	}
-	return nil
-}
-
 func (p *pages) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: p.Source.namespace, Name: name}
 }

@@ -260,3 +260,14 @@ func breakable(text string) []string {
 	return slices.Collect(strings.FieldsFuncSeq(strings.NewReplacer(".", ".\x00", "/", "/\x00").Replace(text),
 		func(r rune) bool { return r == 0 }))
 }
+
+// ready returns the number of ready modules of a runtime.
+func ready(r *fleet.Runtime) int {
+	n := 0
+	for i := range r.Modules {
+		if s := r.Modules[i].State; s == v1beta2.StateReady || s == v1beta2.StateUnmanaged {
+			n++
+		}
+	}
+	return n
+}

@@ -104,16 +104,6 @@ func Secure(next http.Handler) http.Handler {
 	})
 }
 
-// asked is a request with its viewer and the current fleet.
-type asked struct {
-	*http.Request
-	viewer *Viewer
-	fleet  *snapshot
-	next   <-chan struct{}
-	// reading is the progress while the Kymas are being read, or nil afterwards.
-	reading *reading
-}
-
 // authorize calls serve if the request's viewer may see the fleet. Otherwise, it responds with an error.
 func (p *pages) authorize(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
