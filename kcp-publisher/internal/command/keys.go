@@ -19,17 +19,6 @@ import (
 
 const rootValidity = 365 * 24 * time.Hour
 
-func keysFlag(flags *pflag.FlagSet, into *string) {
-	flags.StringVar(into, "keys", "keys", "folder with the root of trust and the keys")
-}
-
-func publisherKeyFlags(flags *pflag.FlagSet, into *keys.Folder) {
-	keysFlag(flags, &into.Dir)
-	flags.StringVar(&into.PublisherKey, "publisher-key", "",
-		"key that signs bundles: a file, or a KMS reference SCHEME://... for a sigstore KMS plugin; default: "+
-			"publisher.key in the --keys folder")
-}
-
 func newKeys() *cobra.Command {
 	return cli.Group("keys", "create, show and change the fleet's keys",
 		newKeysInit(), newKeysShow(), newKeysRotate(), newKeysRevoke(), newKeysRelease(), newKeysFloor(), newKeysSign())

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
 // The functions in this file list candidates for shell completion. They read only the metadata of Kymas, to keep
@@ -120,4 +122,14 @@ func (c *controlPlane) list(ctx context.Context, list client.ObjectList) error {
 // each completes the first eight arguments of a command from the same list.
 func each(cmd *cobra.Command, names cli.Names) {
 	cli.Complete(cmd, names, names, names, names, names, names, names, names)
+}
+
+func byInterest(a, b v1alpha1.Rollout) int {
+	ended := func(r v1alpha1.Rollout) int {
+		if rollout.Finished(r.Status.State) {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(ended(a)-ended(b), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }

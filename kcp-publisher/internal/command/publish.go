@@ -16,7 +16,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -84,12 +83,6 @@ func newPublish(*cli.Root) *cobra.Command {
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
 	return cmd
-}
-
-func restrictedFlag(flags *pflag.FlagSet, into *[]string) {
-	flags.StringSliceVar(into, "restricted-default-modules", nil,
-		"comma-separated modules that are limited to Kymas matching the kymaSelector of their ModuleReleaseMeta; "+
-			"without a kymaSelector, no Kyma can use them")
 }
 
 // The default validity of a bundle outlasts an outage over a weekend.

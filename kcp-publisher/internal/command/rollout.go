@@ -1,8 +1,6 @@
 package command
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,19 +9,12 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
-
-type rolloutFlags struct {
-	controlPlane
-	format string
-}
 
 func newRollout() *cobra.Command {
 	f := &rolloutFlags{}
@@ -63,16 +54,6 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 	cli.OutputFlag(cmd.Flags(), &f.format)
 	f.addEverywhere(cmd.Flags())
 	return cmd
-}
-
-func byInterest(a, b v1alpha1.Rollout) int {
-	ended := func(r v1alpha1.Rollout) int {
-		if rollout.Finished(r.Status.State) {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(ended(a)-ended(b), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
@@ -127,24 +108,6 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 	cli.OutputFlag(cmd.Flags(), &f.format)
 	cli.Complete(cmd, f.rollouts)
 	return cmd
-}
-
-func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string) (*v1alpha1.Rollout, error) {
-	one := &v1alpha1.Rollout{}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, one); err != nil {
-		return nil, listed(fmt.Errorf("read Rollout %s/%s: %w", f.namespace, name, err))
-	}
-	one.ManagedFields = nil
-	one.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Rollout"))
-	return one, nil
-}
-
-// listed adds a hint to a not-found error.
-func listed(err error) error {
-	if !apierrors.IsNotFound(err) {
-		return err
-	}
-	return fmt.Errorf("%w: see `kcp-publisher rollout list -A` for all rollouts", err)
 }
 
 func (f *rolloutFlags) newAction(name, short string, action actions.Rollout) *cobra.Command {

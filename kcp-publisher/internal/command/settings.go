@@ -200,3 +200,9 @@ func (f *settingsFlags) nameOnly() error {
 	}
 	return nil
 }
+
+func restrictedFlag(flags *pflag.FlagSet, into *[]string) {
+	flags.StringSliceVar(into, "restricted-default-modules", nil,
+		"comma-separated modules that are limited to Kymas matching the kymaSelector of their ModuleReleaseMeta; "+
+			"without a kymaSelector, no Kyma can use them")
+}

@@ -6,13 +6,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -64,14 +60,6 @@ func (f *statusFlags) showsWhole() bool {
 
 func (f *statusFlags) listsHealthy() bool { return f.all || f.module != "" || f.version != "" }
 
-// divided separates runtimes that are complete in the API server's table from Kymas to read. The zero value reads all
-// Kymas.
-type divided struct {
-	healthy map[types.NamespacedName]fleet.Runtime
-	// unready and others are the names of the Kymas to read. others are in state Ready.
-	unready, others []types.NamespacedName
-}
-
 // divide returns the zero value if reading all Kymas is necessary or cheaper.
 func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time.Time) divided {
 	d := divided{healthy: map[types.NamespacedName]fleet.Runtime{}}
@@ -114,13 +102,6 @@ func (f *statusFlags) knownBy(row fleet.Row, rollouts fleet.Rollouts, now time.T
 	return r, known
 }
 
-// An empty namespace selects all namespaces.
-type scope struct {
-	namespace string
-	selector  labels.Selector
-	fields    fields.Selector
-}
-
 func readInput(ctx context.Context, api client.Reader, of scope, d divided) (fleet.Input, error) {
 	var in fleet.Input
 	var err error
@@ -139,26 +120,6 @@ func readInput(ctx context.Context, api client.Reader, of scope, d divided) (fle
 		err = readCircumstances(ctx, api, of.namespace, &in)
 	}
 	return in, err
-}
-
-func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma, error) {
-	var kymas []v1beta2.Kyma
-	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		list := &v1beta2.KymaList{}
-		return list, api.List(ctx, list, &client.ListOptions{
-			Namespace: of.namespace, LabelSelector: of.selector, FieldSelector: of.fields, Limit: options.Limit,
-			Continue: options.Continue,
-		})
-	})
-	pages.PageSize = pageOf
-	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		kymas = append(kymas, *object.(*v1beta2.Kyma))
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list Kymas: %w", err)
-	}
-	return kymas, nil
 }
 
 // readCircumstances reads the state that affects all runtimes, such as the expiry of the root of trust. If a read

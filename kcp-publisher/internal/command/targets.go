@@ -19,7 +19,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 const (
@@ -224,19 +223,4 @@ func effectOf(result actions.Result) string {
 		return result.Effect + " (not recorded: " + result.Unrecorded.Error() + ")"
 	}
 	return result.Effect
-}
-
-// chooseKyma returns the Kyma that owns the runtime ID or, without an owner, a Kyma with this ID.
-func chooseKyma(kymas []v1beta2.Kyma, namespace, id string) (*v1beta2.Kyma, error) {
-	if owner := plan.NewOwners(kymas)[id]; owner != nil {
-		return owner, nil
-	}
-	names := make([]string, 0, 2*len(kymas))
-	for i := range kymas {
-		if plan.RuntimeID(&kymas[i]) == id {
-			return &kymas[i], nil
-		}
-		names = append(names, plan.RuntimeID(&kymas[i]), kymas[i].Name)
-	}
-	return nil, unknownRuntime(id, "namespace "+namespace, names)
 }

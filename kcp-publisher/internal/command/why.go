@@ -92,18 +92,6 @@ func newWhy() *cobra.Command {
 	return cmd
 }
 
-func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (*v1beta2.Kyma, error) {
-	var kymas v1beta2.KymaList
-	if err := reader.List(ctx, &kymas, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("list Kymas in %s: %w", namespace, err)
-	}
-	return chooseKyma(kymas.Items, namespace, id)
-}
-
-func unknownRuntime(id, where string, known []string) error {
-	return fmt.Errorf("runtime %s: no Kyma in %s has that runtime id or name%s", id, where, cli.Meant(id, known))
-}
-
 type answer struct {
 	Runtime string        `json:"runtime"`
 	State   v1beta2.State `json:"state"`

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -28,16 +27,6 @@ func noticeDue(before, now, expires time.Time) bool {
 	}
 	return false
 }
-
-// Events that concern no single runtime refer to the publisher's Lease.
-func lease(namespace, name string) *corev1.ObjectReference {
-	return &corev1.ObjectReference{
-		APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: cmp.Or(name, LeaseName),
-	}
-}
-
-// LeaseName is the name of the Lease of a publisher without --watch-label-selector.
-const LeaseName = "kcp-publisher.kyma-pull.dev"
 
 func (k *Keys) announceExpiry(root trust.Root, before, now time.Time) {
 	if k.Events == nil || !noticeDue(before, now, root.Expires) {

@@ -289,7 +289,3 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 		}
 	}
 }
-
-func eventNote(text string) string {
-	return bundle.Bounded(text, bundle.MaxNoteBytes)
-}

@@ -1,0 +1,52 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/pager"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+// divided separates runtimes that are complete in the API server's table from Kymas to read. The zero value reads all
+// Kymas.
+type divided struct {
+	healthy map[types.NamespacedName]fleet.Runtime
+	// unready and others are the names of the Kymas to read. others are in state Ready.
+	unready, others []types.NamespacedName
+}
+
+// An empty namespace selects all namespaces.
+type scope struct {
+	namespace string
+	selector  labels.Selector
+	fields    fields.Selector
+}
+
+func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma, error) {
+	var kymas []v1beta2.Kyma
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		list := &v1beta2.KymaList{}
+		return list, api.List(ctx, list, &client.ListOptions{
+			Namespace: of.namespace, LabelSelector: of.selector, FieldSelector: of.fields, Limit: options.Limit,
+			Continue: options.Continue,
+		})
+	})
+	pages.PageSize = pageOf
+	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		kymas = append(kymas, *object.(*v1beta2.Kyma))
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list Kymas: %w", err)
+	}
+	return kymas, nil
+}

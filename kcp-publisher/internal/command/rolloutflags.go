@@ -1,0 +1,34 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+type rolloutFlags struct {
+	controlPlane
+	format string
+}
+
+func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string) (*v1alpha1.Rollout, error) {
+	one := &v1alpha1.Rollout{}
+	if err := api.Get(ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, one); err != nil {
+		return nil, listed(fmt.Errorf("read Rollout %s/%s: %w", f.namespace, name, err))
+	}
+	one.ManagedFields = nil
+	one.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Rollout"))
+	return one, nil
+}
+
+// listed adds a hint to a not-found error.
+func listed(err error) error {
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	return fmt.Errorf("%w: see `kcp-publisher rollout list -A` for all rollouts", err)
+}

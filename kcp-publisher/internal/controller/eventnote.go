@@ -1,0 +1,24 @@
+package controller
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// LeaseName is the name of the Lease of a publisher without --watch-label-selector.
+const LeaseName = "kcp-publisher.kyma-pull.dev"
+
+// eventNote shortens a text to the length that the API server accepts in Events.
+func eventNote(text string) string {
+	return bundle.Bounded(text, bundle.MaxNoteBytes)
+}
+
+// lease returns the object of Events that concern no single runtime.
+func lease(namespace, name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{
+		APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: cmp.Or(name, LeaseName),
+	}
+}
