@@ -7,11 +7,8 @@ import (
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -71,21 +68,4 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 		Watches(&v1beta2.ModuleTemplate{}, another(gather)).
 		Watches(&v1beta2.ModuleReleaseMeta{}, another(gather)).
 		Complete(agent)
-}
-
-type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
-
-// request is the only request of the controller.
-var request = ctrl.Request{
-	NamespacedName: client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
-}
-
-// another returns an event handler that starts a reconciliation after a delay.
-func another(after time.Duration) handler.EventHandler {
-	return handler.Funcs{
-		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, after) },
-		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(request, after) },
-		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(request, after) },
-		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(request, after) },
-	}
 }

@@ -1,0 +1,32 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// queue is the work queue of the agent's only controller.
+type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+// request is the only request of the controller.
+var request = ctrl.Request{
+	NamespacedName: client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
+}
+
+// another returns an event handler that starts a reconciliation after a delay.
+func another(after time.Duration) handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, after) },
+		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(request, after) },
+		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(request, after) },
+		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(request, after) },
+	}
+}
