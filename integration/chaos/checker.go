@@ -34,63 +34,6 @@ type Violation struct {
 
 func (v Violation) String() string { return fmt.Sprintf("%s: %s", v.Invariant, v.What) }
 
-// Push is a bundle that the registry accepted for a runtime.
-type Push struct {
-	Runtime  string
-	Digest   string
-	Epoch    int64
-	Sequence int64
-	// Versions contains the modules in the bundle with their versions. Removals lists the modules that the bundle
-	// removes.
-	Versions map[string]string
-	Removals []string
-	Deleting bool
-	// Generation is the generation of the runtime's Kyma from which the bundle was resolved, or 0.
-	Generation int64
-	// Downtime contains the modules whose version requires downtime. Closed is true if the bundle has a maintenance
-	// schedule without windows.
-	Downtime map[string]bool
-	Closed   bool
-	// Ahead is true if the bundle's sequence is in the future, because a publisher's clock was ahead.
-	Ahead bool
-	// Refused is the reason why runtimes must refuse the bundle. Nil if a publisher key in the root of trust signed
-	// it.
-	Refused error
-}
-
-// Reported is a runtime's report that the registry accepted.
-type Reported struct {
-	Runtime  string
-	Sequence int64
-	// Epoch and Observed identify the reported bundle. They are 0 if the report contains no bundle.
-	Epoch, Observed int64
-	// Answered contains the version of each module whose result the report contains.
-	Answered map[string]string
-	// Waiting contains the modules whose newest version waits for a maintenance window.
-	Waiting map[string]bool
-	// States contains the state of each module, and Ready the version of each module in state Ready.
-	States, Ready map[string]string
-	// Generation is the generation of the runtime's Kyma, and Requests are the modules that it requests. Requests is
-	// nil if the report does not contain them.
-	Generation int64
-	Requests   []string
-	// Ahead is true if the runtime's clock is too far ahead. The control plane then refuses the report.
-	Ahead bool
-}
-
-// Record contains the fields of a Kyma's status that the checker compares over time.
-type Record struct {
-	Runtime, UID        string
-	Epoch               int64
-	Published, Observed int64
-	// Key verifies the runtime's reports. Report is the sequence of the newest recorded report that was signed with
-	// Key.
-	Key    string
-	Report int64
-	// Ready lists the modules in state Ready.
-	Ready []string
-}
-
 // Checker checks observations against the invariants. Its callers observe the fleet and pass each observation to it.
 //
 // Before a caller changes the fleet, it announces the change with Asked, Unasked, Promoted or Deleted.
@@ -123,26 +66,6 @@ type Checker struct {
 	restored  map[string]time.Duration
 	// leaderless is the last time when a user took the Lease from the leading publisher, or 0.
 	leaderless time.Duration
-}
-
-// seen contains the observations and announced changes of one runtime.
-type seen struct {
-	asked, unasked map[string]time.Duration // time of the newest request to add and to remove each module
-	wants          map[string]bool
-	pushed         *Push
-	signed         map[string]map[string]bool // versions by module in signed bundles for this runtime
-	removed        map[string]Push            // newest signed bundle that removes each module
-	open           string                     // new version of the staged module without a reported result
-	openSince      int64                      // sequence of the first bundle with this version
-	lastReport     Reported
-	record         Record
-	present        map[string]string
-	deleted        map[string]time.Duration    // times when users deleted objects
-	requests       map[int64][]string          // modules that each generation of the runtime's Kyma requests
-	states         map[int64]map[string]string // states of the modules in each report, by sequence
-	formerKeys     map[string]bool             // keys that another key replaced in the status
-	closedSince    int64                       // sequence of the first bundle that closed the maintenance window, or 0
-	wasClosed      bool                        // the window was closed in the previous observation
 }
 
 // requestGrace is how long a removal can take effect after its request was withdrawn. It exceeds the longest fault.

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -11,28 +10,6 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
-
-// publishersToRegistry is the connection of all publishers to the registry. They share a proxy, because signed
-// bundles contain the registry's address.
-const publishersToRegistry = "the publishers to the registry"
-
-func publisherToAPI(replica int) string {
-	return fmt.Sprintf("publisher %d to its API server", replica)
-}
-func agentToAPI(id string) string      { return id + " to its API server" }
-func agentToRegistry(id string) string { return id + " to the registry" }
-
-// ways returns the names of the network connections that a fault can disturb.
-func (s Shape) ways() []string {
-	ways := []string{publishersToRegistry}
-	for i := range s.Replicas {
-		ways = append(ways, publisherToAPI(i))
-	}
-	for i := range s.Real {
-		ways = append(ways, agentToAPI(RealID(i)), agentToRegistry(RealID(i)))
-	}
-	return ways
-}
 
 // lead starts a proxy that forwards connections to an address, and returns the proxy's address. way is the
 // connection's name in the plan.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -54,8 +53,6 @@ func (s *stage) operate(ctx context.Context, step Step) error {
 	}
 	return fmt.Errorf("%w: %s", errImpossible, step.Kind)
 }
-
-func alreadyThere(err error) bool { return apierrors.IsAlreadyExists(err) }
 
 // keys runs `kcp-publisher keys` to change the key folder.
 func (s *stage) keys(ctx context.Context, args ...string) error {

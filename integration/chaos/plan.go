@@ -101,51 +101,8 @@ func (s Step) String() string {
 	return text
 }
 
-// Shape describes the fleet of a plan.
-type Shape struct {
-	// Real runtimes have API servers and agents. Simulated runtimes only implement the wire format.
-	Real, Simulated int
-	Replicas        int
-	// Network adds faults of single network connections.
-	Network bool
-	// Clocks adds faults that shift the clock of one program. It requires the programs of ShiftablePrograms.
-	Clocks bool
-	// Disasters adds restores of API servers, missing APIs and quotas.
-	Disasters bool
-}
-
-// RealID returns the name of an initial real runtime.
-func RealID(i int) string { return fmt.Sprintf("real-%d", i) }
-
-// SimulatedID returns the name of an initial simulated runtime.
-func SimulatedID(i int) string { return fmt.Sprintf("sim-%d", i) }
-
-// All returns the names of the initial runtimes.
-func (s Shape) All() []string {
-	var all []string
-	for i := range s.Real {
-		all = append(all, RealID(i))
-	}
-	for i := range s.Simulated {
-		all = append(all, SimulatedID(i))
-	}
-	return all
-}
-
 // publisherPrefix precedes the number of a publisher in a step's target.
 const publisherPrefix = "publisher "
-
-// programs returns the names of the publishers and agents, as steps contain them.
-func (s Shape) programs() []string {
-	var all []string
-	for i := range s.Replicas {
-		all = append(all, publisherPrefix+fmt.Sprint(i))
-	}
-	for i := range s.Real {
-		all = append(all, RealID(i))
-	}
-	return all
-}
 
 // Canary reports whether a runtime belongs to the first wave: the first real and the first two simulated runtimes.
 func Canary(id string) bool { return id == RealID(0) || id == SimulatedID(0) || id == SimulatedID(1) }

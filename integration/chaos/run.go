@@ -146,12 +146,6 @@ func (s *stage) carryOut(ctx context.Context) {
 	steps.Wait()
 }
 
-// objectLocks serializes the steps that change one object. On a busy machine, a step can take longer than planned.
-type objectLocks struct {
-	mu    sync.Mutex // guards taken
-	taken map[string]chan struct{}
-}
-
 // take locks the object and returns the function that unlocks it.
 func (t *objectLocks) take(about string) (end func()) {
 	t.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -343,4 +344,12 @@ func (s *stage) close() error {
 		s.repo.server.Close()
 	}
 	return errors.Join(append(problems, os.RemoveAll(filepath.Join(s.dir, "git")))...)
+}
+
+func alreadyThere(err error) bool { return apierrors.IsAlreadyExists(err) }
+
+// objectLocks serializes the steps that change one object. On a busy machine, a step can take longer than planned.
+type objectLocks struct {
+	mu    sync.Mutex // guards taken
+	taken map[string]chan struct{}
 }

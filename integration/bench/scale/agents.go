@@ -4,41 +4,19 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"oras.land/oras-go/v2/content"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
-
-// agents contains the simulated agents of all runtimes.
-type agents struct {
-	place        store.Store
-	root         trust.Root
-	poll, report time.Duration
-	suspended    atomic.Bool
-	slots        chan struct{} // limits the number of concurrently working agents
-	each         []*agent
-	// connect opens an agent's connection to the publisher's notifications. Nil if agents only poll.
-	connect func(ctx context.Context, a *agent) (io.ReadCloser, error)
-	stop    context.CancelFunc
-	running sync.WaitGroup
-
-	mu    sync.Mutex // guards the fields below
-	known map[digest.Digest]*installed
-}
 
 const (
 	// atOnce limits the number of concurrently working agents. In production, each agent has its own machine.
@@ -168,10 +146,6 @@ func (all *agents) untilPoll(a *agent) time.Duration {
 	return jittered(all.poll)
 }
 
-func jittered(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
-}
-
 // have returns the times when agents received a version of the promoted module, and a description of an agent that
 // has not received it.
 func (all *agents) have(version string) (arrived []time.Time, other string) {
@@ -190,39 +164,6 @@ func (all *agents) have(version string) (arrived []time.Time, other string) {
 		other = fmt.Sprintf("agent %s has no bundle with %s %s (%v)", not.id, promotedModule, version, trouble)
 	}
 	return arrived, other
-}
-
-// open fetches and verifies the missing documents of a bundle. All agents share the decoded documents.
-func (all *agents) open(
-	ctx context.Context, from content.Fetcher, verified bundle.Verified, has digest.Digest,
-) (*installed, error) {
-	config, err := store.FetchBlob(ctx, from, verified.Config, bundle.MaxDocumentBytes)
-	if err != nil {
-		return nil, err
-	}
-	var catalog []byte
-	if verified.Catalog.Digest != has {
-		if catalog, err = store.FetchBlob(ctx, from, verified.Catalog, bundle.MaxDocumentBytes); err != nil {
-			return nil, err
-		}
-	}
-	key := digest.FromString(string(verified.Config.Digest) + string(verified.Catalog.Digest))
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if known := all.known[key]; known != nil {
-		return known, nil
-	}
-	if catalog == nil {
-		if catalog, err = store.FetchBlob(ctx, from, verified.Catalog, bundle.MaxDocumentBytes); err != nil {
-			return nil, err
-		}
-	}
-	opened, err := verified.Open(config, catalog)
-	if err != nil {
-		return nil, err
-	}
-	all.known[key] = install(opened.State)
-	return all.known[key], nil
 }
 
 // install returns the report of a runtime in which all modules of a desired state are ready.

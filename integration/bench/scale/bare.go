@@ -9,7 +9,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,18 +56,6 @@ func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 		return store.PushBundle(ctx, w.place, b.id, b.documents, b.manifest, present)
 	})
 	return took, w.taken().since(spent), err
-}
-
-// each calls do for all items with the publisher's concurrency, and returns the elapsed time.
-func each[T any](ctx context.Context, all []T, do func(context.Context, T) error) (time.Duration, error) {
-	started := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(writers)
-	for _, one := range all {
-		group.Go(func() error { return do(ctx, one) })
-	}
-	err := group.Wait()
-	return time.Since(started), err
 }
 
 func (w *world) fetchBundles(ctx context.Context) ([]bareBundle, error) {

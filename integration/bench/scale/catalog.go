@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -108,3 +109,11 @@ func (w *world) promote(ctx context.Context) error {
 func runtimeID(i int) string { return fmt.Sprintf("runtime-%05d", i) }
 
 func newKyma(i int) *v1beta2.Kyma { return fleet.NewKyma(runtimeID(i), channel, moduleSet(i)...) }
+
+func openStore(location string) (store.Store, error) {
+	registries, err := store.NewRegistries(store.Access{NoRetry: true})
+	if err != nil {
+		return nil, err
+	}
+	return store.Open(location, registries)
+}

@@ -24,20 +24,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-type options struct {
-	Runtimes      int
-	Seen          int
-	AgentPoll     time.Duration
-	AgentReport   time.Duration
-	Idle          time.Duration
-	MemoryLimit   int64
-	PublisherArgs []string
-	Notifications bool
-	Only          []string
-	Profiles      string
-	Out           string
-}
-
 func main() {
 	o, err := parse(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {

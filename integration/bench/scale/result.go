@@ -154,3 +154,6 @@ func readResults(path string) (*results, error) {
 	}
 	return r, nil
 }
+
+// processes lists the measured programs in the order of the results. The bench process runs the agents.
+var processes = []string{"publisher", "registry", "kube-apiserver", "etcd", "agents"}

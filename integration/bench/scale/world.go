@@ -145,14 +145,6 @@ func onDisk(dir string) error {
 	return nil
 }
 
-func openStore(location string) (store.Store, error) {
-	registries, err := store.NewRegistries(store.Access{NoRetry: true})
-	if err != nil {
-		return nil, err
-	}
-	return store.Open(location, registries)
-}
-
 // startPublisher starts `kcp-publisher run` with default settings. within is an optional memory limit.
 func (w *world) startPublisher(within *memoryLimit) error {
 	address, err := loopback.Address()
@@ -230,9 +222,6 @@ func (w *world) close() error {
 	}
 	return errors.Join(problems...)
 }
-
-// processes lists the measured programs in the order of the results. The bench process runs the agents.
-var processes = []string{"publisher", "registry", "kube-apiserver", "etcd", "agents"}
 
 func (w *world) pid(name string) int {
 	switch {

@@ -1,0 +1,20 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// each calls do for all items with the publisher's concurrency, and returns the elapsed time.
+func each[T any](ctx context.Context, all []T, do func(context.Context, T) error) (time.Duration, error) {
+	started := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for _, one := range all {
+		group.Go(func() error { return do(ctx, one) })
+	}
+	err := group.Wait()
+	return time.Since(started), err
+}

@@ -1,0 +1,72 @@
+package chaos
+
+import (
+	"fmt"
+)
+
+// Shape describes the fleet of a plan.
+type Shape struct {
+	// Real runtimes have API servers and agents. Simulated runtimes only implement the wire format.
+	Real, Simulated int
+	Replicas        int
+	// Network adds faults of single network connections.
+	Network bool
+	// Clocks adds faults that shift the clock of one program. It requires the programs of ShiftablePrograms.
+	Clocks bool
+	// Disasters adds restores of API servers, missing APIs and quotas.
+	Disasters bool
+}
+
+// RealID returns the name of an initial real runtime.
+func RealID(i int) string { return fmt.Sprintf("real-%d", i) }
+
+// All returns the names of the initial runtimes.
+func (s Shape) All() []string {
+	var all []string
+	for i := range s.Real {
+		all = append(all, RealID(i))
+	}
+	for i := range s.Simulated {
+		all = append(all, SimulatedID(i))
+	}
+	return all
+}
+
+// programs returns the names of the publishers and agents, as steps contain them.
+func (s Shape) programs() []string {
+	var all []string
+	for i := range s.Replicas {
+		all = append(all, publisherPrefix+fmt.Sprint(i))
+	}
+	for i := range s.Real {
+		all = append(all, RealID(i))
+	}
+	return all
+}
+
+// publishersToRegistry is the connection of all publishers to the registry. They share a proxy, because signed
+// bundles contain the registry's address.
+const publishersToRegistry = "the publishers to the registry"
+
+func publisherToAPI(replica int) string {
+	return fmt.Sprintf("publisher %d to its API server", replica)
+}
+
+func agentToAPI(id string) string { return id + " to its API server" }
+
+func agentToRegistry(id string) string { return id + " to the registry" }
+
+// ways returns the names of the network connections that a fault can disturb.
+func (s Shape) ways() []string {
+	ways := []string{publishersToRegistry}
+	for i := range s.Replicas {
+		ways = append(ways, publisherToAPI(i))
+	}
+	for i := range s.Real {
+		ways = append(ways, agentToAPI(RealID(i)), agentToRegistry(RealID(i)))
+	}
+	return ways
+}
+
+// SimulatedID returns the name of an initial simulated runtime.
+func SimulatedID(i int) string { return fmt.Sprintf("sim-%d", i) }
