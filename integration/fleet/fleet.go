@@ -4,7 +4,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,14 +14,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	k8sruntime "k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
@@ -196,26 +190,6 @@ func (f *Fleet) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// configOf returns the client configuration of a kubeconfig without client-side throttling. Requests have a timeout,
-// so callers must not use it for watches.
-func configOf(kubeconfig string) (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	config.QPS, config.Timeout = -1, time.Minute
-	return config, nil
-}
-
-func connect(config *rest.Config) (client.Client, error) {
-	scheme := k8sruntime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme),
-		v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
-	return client.New(config, client.Options{Scheme: scheme})
-}
-
 // Location returns the registry prefix of the fleet.
 func (f *Fleet) Location() string { return f.endpoint.Host + "/" + fleetPath }
 
@@ -314,20 +288,6 @@ func (f *Fleet) Ask(ctx context.Context, args ...string) (string, error) {
 	return string(output), err
 }
 
-// Run runs kcp-publisher or skr-agent and returns the output and the exit code.
-func Run(ctx context.Context, binary string, args ...string) (string, int) {
-	cmd := exec.CommandContext(ctx, binary, args...)
-	output, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return string(output), exit.ExitCode()
-	}
-	if err != nil {
-		return err.Error(), -1
-	}
-	return string(output), 0
-}
-
 // Binaries returns the paths of the two programs.
 func (f *Fleet) Binaries() Binaries { return f.binaries }
 
@@ -351,49 +311,4 @@ func (f *Fleet) Close() error {
 		problems = append(problems, os.RemoveAll(f.Dir))
 	}
 	return errors.Join(problems...)
-}
-
-func copyFile(from, to string) error {
-	data, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, data, 0o600)
-}
-
-// Generous is the time limit for operations that take seconds on an idle machine and minutes on a busy machine.
-const Generous = 3 * time.Minute
-
-// Until calls condition until it returns true. After the limit, the error contains goal, which describes the
-// condition, and the last returned state. Until cannot interrupt condition, which must not block forever.
-func Until(ctx context.Context, limit time.Duration, goal string, condition func() (bool, string)) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for pause := shortestPause; ; pause = min(pause*5/4, longestPause) {
-		ok, state := condition()
-		if ok {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("timed out after %s waiting until %s; last state: %s", limit, goal, state)
-		case <-time.After(pause):
-		}
-	}
-}
-
-// Limits of the pause between two calls of the condition in Until. The pause increases with each call, because
-// frequent checks slow down the programs.
-const (
-	shortestPause = 50 * time.Millisecond
-	longestPause  = 300 * time.Millisecond
-)
-
-// describe returns an object's status as text.
-func describe(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err.Error()
-	}
-	return string(data)
 }

@@ -2,9 +2,6 @@ package fleet
 
 import (
 	"context"
-	"time"
-
-	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // Ground is the infrastructure of a fleet: processes on this machine (the default), or pods in kind clusters.
@@ -23,58 +20,6 @@ type Ground interface {
 	HealRegistry() error
 	// Close removes all objects of the ground except clusters and programs, which the fleet stops.
 	Close() error
-}
-
-// Endpoint describes a running registry.
-type Endpoint struct {
-	// Host is the name and port of the registry for the fleet's programs.
-	Host string
-	// OwnerHost is the host for this process, which uses the credentials in Owner.
-	OwnerHost string
-	Owner     *store.Registries
-	// Modules is the store of components, with the permissions of a module team.
-	Modules *store.Registries
-	// Enroll contains flags of `kcp-publisher enroll` for the agent's access to the registry.
-	Enroll []string
-}
-
-// Cluster is a running Kubernetes cluster.
-type Cluster interface {
-	// Kubeconfig returns the path of a kubeconfig with admin permissions.
-	Kubeconfig() string
-	// Pause stops the cluster. Resume starts it again, with its data and at the same address.
-	Pause() error
-	Resume() error
-	// Started returns the time of the cluster's last start.
-	Started(ctx context.Context) (time.Time, error)
-	// Stop ends the cluster and removes its data.
-	Stop() error
-}
-
-// Program is a running kcp-publisher or skr-agent.
-type Program interface {
-	// Stop terminates the program and waits for its end. Kill ends it without warning, as a power failure does.
-	Stop() error
-	Kill() error
-	// Log returns the program's output so far.
-	Log() string
-}
-
-// Link is a runtime's own connection to the registry.
-type Link interface {
-	// Cut drops all traffic. Connections are not refused, so the agent waits for a registry that does not respond.
-	Cut(ctx context.Context) error
-	// Impair drops a part of the traffic and delays the rest. It returns a description of the impairment.
-	Impair(ctx context.Context) (string, error)
-	// Heal ends Cut and Impair.
-	Heal(ctx context.Context) error
-	// Dropped returns how much the link has dropped since the last Cut or Impair, in packets or chunks of data.
-	Dropped(ctx context.Context) (int, error)
-}
-
-// Linked is a Ground whose runtimes have their own links to the registry.
-type Linked interface {
-	Link(runtime string) Link
 }
 
 // Link returns the runtime's link to the registry, or nil if the fleet's test environment has no links.

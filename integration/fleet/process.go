@@ -265,3 +265,17 @@ func checkout() (string, error) {
 	}
 	return filepath.Dir(string(bytes.TrimSpace(output))), nil
 }
+
+// Run runs kcp-publisher or skr-agent and returns the output and the exit code.
+func Run(ctx context.Context, binary string, args ...string) (string, int) {
+	cmd := exec.CommandContext(ctx, binary, args...)
+	output, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return string(output), exit.ExitCode()
+	}
+	if err != nil {
+		return err.Error(), -1
+	}
+	return string(output), 0
+}
