@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"oras.land/oras-go/v2/content"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -260,4 +261,27 @@ func (all *agents) open(
 	}
 	all.known[key] = install(opened.State)
 	return all.known[key], nil
+}
+
+// install returns the report of a runtime in which all modules of a desired state are ready.
+func install(state bundle.DesiredState) *installed {
+	have := &installed{kyma: bundle.ReportedKyma{Spec: state.Kyma.Spec, Generation: 1, State: v1beta2.StateReady}}
+	for _, m := range state.Manifests {
+		module := bundle.ReportedModule{Name: m.Module, Channel: m.Channel, Version: m.Version,
+			State: v1beta2.StateReady, Manifest: &v1beta2.TrackingObject{
+				TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
+				PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: v1beta2.RuntimeNamespace, Generation: 1},
+			}}
+		if r := m.Spec.Resource; r != nil {
+			module.Resource = &v1beta2.TrackingObject{
+				TypeMeta:    metav1.TypeMeta{APIVersion: r.GetAPIVersion(), Kind: r.GetKind()},
+				PartialMeta: v1beta2.PartialMeta{Name: r.GetName(), Namespace: r.GetNamespace()},
+			}
+		}
+		if m.Module == promotedModule {
+			have.version = m.Version
+		}
+		have.modules = append(have.modules, module)
+	}
+	return have
 }
