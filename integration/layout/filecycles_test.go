@@ -1,0 +1,307 @@
+package layout
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// largePackage is the number of lines, without tests and generated files, from which TestLargePackagesHaveNoFileCycles
+// checks a package.
+const largePackage = 2500
+
+// fileCycles lists packages that still have cycles, with the number of files in these cycles. Only lower numbers are
+// allowed.
+var fileCycles = map[string]int{"integration/fleet": 5, "skr-agent/internal/install": 23}
+
+// uses maps each file to the files that it uses, with an example of a used name.
+type uses map[string]map[string]string
+
+// TestLargePackagesHaveNoFileCycles requires that the files of a large package can be read in one order, from the files
+// that use others to the files that use none.
+//
+// File A uses file B if A's code refers to a function, method, type or variable that B declares at package level. Two
+// references do not count, because one subject often needs several files: a method's reference to its own receiver type
+// or to another method of this type, and a reference to a constant. A cycle is a set of files that use each other
+// directly or through other files of the set.
+func TestLargePackagesHaveNoFileCycles(t *testing.T) {
+	large := map[string]goPackage{}
+	for _, p := range packages(t) {
+		if total(t, p) > largePackage {
+			large[strings.TrimPrefix(p.ImportPath, module+"/")] = p
+		}
+	}
+	if len(large) < 5 {
+		t.Fatalf("found %d large packages", len(large))
+	}
+	exported := exports(t, slices.Sorted(maps.Keys(large)))
+	for _, name := range slices.Sorted(maps.Keys(large)) {
+		files, cyclic := usesOf(t, large[name], exported), 0
+		cycles := cyclesIn(files)
+		for _, cycle := range cycles {
+			cyclic += len(cycle)
+		}
+		if cyclic > fileCycles[name] {
+			for _, cycle := range cycles {
+				t.Errorf("%s: %d files use each other, move declarations until none does:%s", name, len(cycle),
+					describe(files, cycle))
+			}
+		}
+		if cyclic < fileCycles[name] {
+			t.Errorf("%s: %d files are in cycles, lower the number %d in fileCycles", name, cyclic, fileCycles[name])
+		}
+	}
+	for name := range fileCycles {
+		if _, is := large[name]; !is {
+			t.Errorf("%s is not a large package, remove it from fileCycles", name)
+		}
+	}
+}
+
+func total(t *testing.T, p goPackage) (lines int) {
+	t.Helper()
+	for _, name := range p.GoFiles {
+		n, generated, err := measure(filepath.Join(p.Dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !generated {
+			lines += n
+		}
+	}
+	return lines
+}
+
+// exports returns the files with the types of the packages' dependencies, from the build cache.
+func exports(t *testing.T, names []string) map[string]string {
+	t.Helper()
+	args := []string{"-export", "-deps", "-json=ImportPath,Export"}
+	for _, name := range names {
+		args = append(args, "./"+name)
+	}
+	found := map[string]string{}
+	decoder := json.NewDecoder(strings.NewReader(string(goList(t, args...))))
+	for {
+		var p struct{ ImportPath, Export string }
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return found
+		} else if err != nil {
+			t.Fatalf("read the output of go list: %v", err)
+		}
+		found[p.ImportPath] = p.Export
+	}
+}
+
+func usesOf(t *testing.T, p goPackage, exported map[string]string) uses {
+	t.Helper()
+	fset := token.NewFileSet()
+	var parsed []*ast.File
+	for _, name := range p.GoFiles {
+		file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ast.IsGenerated(file) {
+			parsed = append(parsed, file)
+		}
+	}
+	lookup := func(path string) (io.ReadCloser, error) { return os.Open(exported[path]) }
+	files, err := usesIn(fset, p.ImportPath, parsed, importer.ForCompiler(fset, runtime.Compiler, lookup))
+	if err != nil {
+		t.Fatalf("%s: %v", p.ImportPath, err)
+	}
+	return files
+}
+
+func usesIn(fset *token.FileSet, path string, parsed []*ast.File, dependencies types.Importer) (uses, error) {
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
+	checker := types.Config{Importer: dependencies, Error: func(error) {}} // generated methods may be missing
+	own, err := checker.Check(path, fset, parsed, info)
+	if own == nil {
+		return nil, err
+	}
+	fileOf := func(at token.Pos) string { return filepath.Base(fset.Position(at).Filename) }
+	files := uses{}
+	for _, file := range parsed {
+		from := fileOf(file.Package)
+		files[from] = map[string]string{}
+		for _, declaration := range file.Decls {
+			var receiver *types.TypeName
+			if function, is := declaration.(*ast.FuncDecl); is {
+				receiver = receiverOf(info.Defs[function.Name])
+			}
+			ast.Inspect(declaration, func(n ast.Node) bool {
+				name, is := n.(*ast.Ident)
+				if !is {
+					return true
+				}
+				object := origin(info.Uses[name])
+				if object == nil || object.Pkg() != own || !counts(object, own.Scope(), receiver) {
+					return true
+				}
+				if to := fileOf(object.Pos()); to != from && to != "." {
+					files[from][to] = cmp.Or(files[from][to], object.Name())
+				}
+				return true
+			})
+		}
+	}
+	return files, nil
+}
+
+// origin returns the declared function of an instance of a generic type or function.
+func origin(object types.Object) types.Object {
+	if function, is := object.(*types.Func); is {
+		return function.Origin()
+	}
+	return object
+}
+
+// counts reports whether a declaration counts as used by the code of a method of receiver, or of other code if receiver
+// is nil.
+func counts(object types.Object, scope *types.Scope, receiver *types.TypeName) bool {
+	switch object := object.(type) {
+	case *types.Func:
+		of := receiverOf(object)
+		return of == nil && object.Parent() == scope || of != nil && of != receiver
+	case *types.TypeName:
+		return object.Parent() == scope && object != receiver
+	case *types.Var:
+		return object.Parent() == scope
+	}
+	return false
+}
+
+// receiverOf returns the name of a method's receiver type, or nil for other objects and methods of interfaces.
+func receiverOf(object types.Object) *types.TypeName {
+	function, is := object.(*types.Func)
+	if !is || function.Signature().Recv() == nil {
+		return nil
+	}
+	receiver := function.Signature().Recv().Type()
+	if pointer, is := receiver.(*types.Pointer); is {
+		receiver = pointer.Elem()
+	}
+	named, is := receiver.(*types.Named)
+	if !is || types.IsInterface(named) {
+		return nil
+	}
+	return named.Obj()
+}
+
+// cyclesIn returns the sets of files that use each other, found with Tarjan's algorithm.
+func cyclesIn(files uses) (cycles [][]string) {
+	index, low, onStack := map[string]int{}, map[string]int{}, map[string]bool{}
+	var stack []string
+	var visit func(string)
+	visit = func(file string) {
+		index[file], low[file] = len(index)+1, len(index)+1
+		stack, onStack[file] = append(stack, file), true
+		for _, to := range slices.Sorted(maps.Keys(files[file])) {
+			if index[to] == 0 {
+				visit(to)
+				low[file] = min(low[file], low[to])
+			} else if onStack[to] {
+				low[file] = min(low[file], index[to])
+			}
+		}
+		if low[file] != index[file] {
+			return
+		}
+		at := slices.Index(stack, file)
+		cycle := slices.Sorted(slices.Values(stack[at:]))
+		for _, member := range cycle {
+			onStack[member] = false
+		}
+		if stack = stack[:at]; len(cycle) > 1 {
+			cycles = append(cycles, cycle)
+		}
+	}
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		if index[file] == 0 {
+			visit(file)
+		}
+	}
+	return cycles
+}
+
+func describe(files uses, cycle []string) string {
+	var text strings.Builder
+	for _, from := range cycle {
+		for _, to := range cycle {
+			if name := files[from][to]; name != "" {
+				fmt.Fprintf(&text, "\n\t%s uses %s of %s", from, name, to)
+			}
+		}
+	}
+	return text.String()
+}
+
+func TestFileCyclesAreFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"functions in one direction":     {map[string]string{"a": "func A() { B() }", "b": "func B() {}"}, "[]"},
+		"functions that call each other": {map[string]string{"a": "func A() { B() }", "b": "func B() { A() }"}, "[[a b]]"},
+		"cycle of three files": {
+			map[string]string{"a": "func A() { b() }", "b": "var b = C", "c": "func C() { A() }"}, "[[a b c]]",
+		},
+		"types that contain each other": {
+			map[string]string{"a": "type A struct{ b *B }", "b": "type B struct{ a *A }"}, "[[a b]]",
+		},
+		"methods of one type": {
+			map[string]string{"a": "type T struct{}\nfunc (t *T) A() { t.B() }", "b": "func (t *T) B() { t.A() }"}, "[]",
+		},
+		"constructor and method": {
+			map[string]string{
+				"a": "type T struct{}\nfunc New() *T { t := &T{}; t.B(); return t }", "b": "func (t *T) B() { New() }",
+			},
+			"[[a b]]",
+		},
+		"methods of two types": {
+			map[string]string{
+				"a": "type A struct{}\nfunc (a A) M(b B) { b.M(a) }", "b": "type B struct{}\nfunc (b B) M(a A) { a.M(b) }",
+			},
+			"[[a b]]",
+		},
+		"constants": {map[string]string{"a": "const a = 1\nvar A = b", "b": "const b = 1\nvar B = a"}, "[]"},
+		"methods of a generic type": {
+			map[string]string{
+				"a": "type T[V any] struct{}\nfunc (t *T[V]) A() { t.B() }", "b": "func (t *T[V]) B() { t.A() }",
+			},
+			"[]",
+		},
+	} {
+		fset := token.NewFileSet()
+		var parsed []*ast.File
+		for _, file := range slices.Sorted(maps.Keys(c.files)) {
+			one, err := parser.ParseFile(fset, file, "package p\n"+c.files[file], 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed = append(parsed, one)
+		}
+		files, err := usesIn(fset, "p", parsed, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := fmt.Sprint(cyclesIn(files)); got != c.want {
+			t.Errorf("%s: got cycles %s, want %s", name, got, c.want)
+		}
+	}
+}
