@@ -8,10 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
@@ -62,7 +60,7 @@ func (s *stage) disaster(ctx context.Context, step Step) (end func() error, ok b
 // the time after the snapshot.
 func (s *stage) restoreRuntime(ctx context.Context, id string) error {
 	wanted := s.checker.Wanted(id)
-	done := s.checker.Restoring(s.since(), id)
+	done := s.checker.Restoring(id)
 	s.checker.Unasked(s.since(), id, mailer)
 	err := s.reals[id].Restore(s.snapshot(id))
 	done(s.since())
@@ -78,7 +76,7 @@ func (s *stage) restoreRuntime(ctx context.Context, id string) error {
 func (s *stage) restoreControl(ctx context.Context) error {
 	s.once.Lock()
 	defer s.once.Unlock()
-	done := s.checker.Restoring(s.since(), "")
+	done := s.checker.Restoring("")
 	defer func() {
 		s.checker.TookLease(s.since()) // the Lease of the snapshot has expired
 		done(s.since())
@@ -100,13 +98,6 @@ func (s *stage) restoreControl(ctx context.Context) error {
 		})
 	}
 	return nil
-}
-
-func definition(name string) *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-	}
 }
 
 // stopServing stops serving the only version of the kind of module scaler.
@@ -148,7 +139,7 @@ const settleTime = requestGrace
 // Restoring announces that the data of a runtime, or of the control plane if runtime is empty, is replaced with an
 // earlier snapshot. Until the returned function is called, the checker ignores observations of this API server. Then it
 // compares observations only with later ones.
-func (c *Checker) Restoring(at time.Duration, runtime string) (done func(at time.Duration)) {
+func (c *Checker) Restoring(runtime string) (done func(at time.Duration)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.restoring[runtime]++

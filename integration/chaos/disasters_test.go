@@ -25,7 +25,7 @@ func TestCheckerDetectsLossesAfterDisasters(t *testing.T) {
 		}
 		return found
 	}
-	restore := func(c *Checker) { c.Restoring(5, "real-0")(6) }
+	restore := func(c *Checker) { c.Restoring("real-0")(6) }
 	for name, test := range map[string]struct {
 		do   func(*Checker)
 		want []Invariant
@@ -66,13 +66,13 @@ func TestCheckerDetectsLossesAfterDisasters(t *testing.T) {
 		},
 		"a restored control plane removes a module": {
 			func(c *Checker) {
-				c.Restoring(5, "")(6)
+				c.Restoring("")(6)
 				c.Pushed(7, Push{Runtime: "real-0", Digest: "c", Sequence: 3, Removals: []string{scaler}})
 			}, []Invariant{Kept},
 		},
 		"a restored control plane publishes an older sequence": {
 			func(c *Checker) {
-				c.Restoring(5, "")(6)
+				c.Restoring("")(6)
 				c.Pushed(7, Push{
 					Runtime: "real-0", Digest: "c", Sequence: 1, Versions: map[string]string{scaler: VersionOf(1)},
 				})
@@ -80,7 +80,7 @@ func TestCheckerDetectsLossesAfterDisasters(t *testing.T) {
 		},
 		"a control plane loses a Kyma after a restore": {
 			func(c *Checker) {
-				c.Restoring(5, "")(6)
+				c.Restoring("")(6)
 				c.Listed(7, []string{"real-0"})
 				c.Listed(8, nil)
 			}, []Invariant{Kept},
@@ -106,7 +106,7 @@ func TestCheckerDetectsLossesAfterDisasters(t *testing.T) {
 		},
 		"observations during a restore": {
 			func(c *Checker) {
-				done := c.Restoring(5, "real-0")
+				done := c.Restoring("real-0")
 				c.Present(6, "real-0", map[string]string{})
 				c.Objects(6, "real-0", scaler, map[string]string{})
 				done(7 * time.Nanosecond)

@@ -182,13 +182,6 @@ func nameOf(o client.Object) string {
 	return kind + " " + o.GetName()
 }
 
-// metadataOf returns an object with the kind and name of o, to read only the metadata.
-func metadataOf(o client.Object) *metav1.PartialObjectMetadata {
-	found := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}}
-	found.SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
-	return found
-}
-
 // objectsIn returns the UIDs of a module's objects by name. After an error, the result is incomplete.
 func objectsIn(ctx context.Context, r *fleet.Runtime, module string) (map[string]string, error) {
 	found := map[string]string{}

@@ -71,7 +71,7 @@ func TestClustersHaveDifferentIdentities(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer stop(t, c)
+		t.Cleanup(func() { stop(t, c) })
 		uids[identity(t, c.Config)] = true
 	}
 	if len(uids) != 2 {

@@ -7,6 +7,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,4 +73,17 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme,
 		errors.Join(corev1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), v1beta2.AddToScheme(scheme),
 			v1alpha1.AddToScheme(scheme))
+}
+
+// The client requests Kymas as tables, like kubectl get.
+func newTableClient(config *rest.Config) (rest.Interface, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	version := v1beta2.GroupVersion
+	config = rest.CopyConfig(config)
+	config.APIPath, config.GroupVersion, config.NegotiatedSerializer = "/apis", &version,
+		serializer.NewCodecFactory(scheme).WithoutConversion()
+	return rest.RESTClientFor(config)
 }

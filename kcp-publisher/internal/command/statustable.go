@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,19 +26,6 @@ const (
 	maxReadEach    = 200
 	readersOfKymas = 8
 )
-
-// The client requests Kymas as tables, like kubectl get.
-func newTableClient(config *rest.Config) (rest.Interface, error) {
-	scheme, err := newScheme()
-	if err != nil {
-		return nil, err
-	}
-	version := v1beta2.GroupVersion
-	config = rest.CopyConfig(config)
-	config.APIPath, config.GroupVersion, config.NegotiatedSerializer = "/apis", &version,
-		serializer.NewCodecFactory(scheme).WithoutConversion()
-	return rest.RESTClientFor(config)
-}
 
 // listRows returns Kymas as rows of the API server's table, or nil if a column is missing. For 10,000 Kymas, the table
 // is 50 times smaller than the list.

@@ -54,14 +54,6 @@ func (p *pages) detailsOf(ctx context.Context, kyma *v1beta2.Kyma) details {
 	return found
 }
 
-// objectName returns the kind, namespace and name of an object.
-func objectName(o bundle.DetailedObject) string {
-	if o.Namespace == "" {
-		return o.Kind + " " + o.Name
-	}
-	return o.Kind + " " + o.Namespace + "/" + o.Name
-}
-
 // logLines returns the printable lines of a log.
 func logLines(log string) []string {
 	var lines []string

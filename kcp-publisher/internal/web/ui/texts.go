@@ -271,3 +271,11 @@ func ready(r *fleet.Runtime) int {
 	}
 	return n
 }
+
+// objectName returns the kind, namespace and name of an object.
+func objectName(o bundle.DetailedObject) string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
