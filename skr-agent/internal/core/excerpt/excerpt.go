@@ -20,7 +20,17 @@ type rule struct {
 }
 
 // names matches field and variable names that indicate a secret.
-const names = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|api[-_]?key|access[-_]?key|private[-_]?key|signing[-_]?key|client[-_]?key|session[-_]?id|cookie)`
+const names = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|(?:api|access|account|private|shared|signing|client)[-_]?key|session[-_]?id|cookie)`
+
+// quote matches an optional quote, which is escaped in JSON inside JSON.
+const quote = `\\*["']?`
+
+// separator matches the text between a name and its value, including the tag of a YAML value.
+const separator = quote + `\s*(?:=>|->|:=|[:=]|%3[dD]|\bis\b)\s*(?:[&!][^\s"']*[ \t]+)?`
+
+// value matches a value: a block in YAML, a list, a map, a quoted text, or one word.
+const value = `(?:[|>][-+0-9]*[ \t]*(?:\n[ \t]+[^\n]*)+|(?:map)?\[[^\]]*\]?|\{[^}]*\}?|\\+["'][^"']*["']?|` +
+	`(?:"(?:[^"\\\r\n]|\\.)*"?|'[^'\r\n]*'?|[^\s,;&}\]])[^\s,;&}\]]*)`
 
 var rules = []rule{
 	// PEM blocks, including blocks without the first or last line.
@@ -30,18 +40,17 @@ var rules = []rule{
 	{regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)(["']?\s*[:=]\s*["']?)[^\r\n"']+`),
 		"$1$2" + masked},
 	{regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{6,}`), "$1$2" + masked},
+	// Variables in a Pod, such as "name: DB_PASSWORD, value: x".
+	{regexp.MustCompile(`(?i)(\bname` + separator + quote + `[\w.-]*` + names + `[\w.-]*` + quote + `[,\s]+` + quote +
+		`value` + separator + `)` + value), "$1" + masked},
 	// Pairs such as "db_password=x", `"apiKey": "x"`, "--token x", and "password is x".
-	{
-		regexp.MustCompile(
-			`(?i)([\w.-]*` + names +
-				`[\w.-]*["']?\s*(?::=|[:=]|\bis\b)\s*)("(?:[^"\\\r\n]|\\.)*"?|'[^'\r\n]*'?|[^\s"',;&}\]]+)`,
-		),
-		"$1" + masked,
-	},
-	{regexp.MustCompile(`(?i)(\bauth["']?\s*[:=]\s*["']?)[^\s"',;&}\]]+`), "$1" + masked},
+	{regexp.MustCompile(`(?i)([\w.-]*` + names + `[\w.-]*` + separator + `)` + value), "$1" + masked},
+	{regexp.MustCompile(`(?i)(<[\w:.-]*` + names + `[\w.-]*>)[^<]+`), "$1" + masked},
+	{regexp.MustCompile(`(?i)(\b(?:auth|sig|pw)` + quote + `\s*[:=]\s*` + quote + `)[^\s"',;&}\]]+`), "$1" + masked},
 	{regexp.MustCompile(`(?i)(--?[\w-]*` + names + `[\w-]*\s+)([^\s-][^\s]*)`), "$1" + masked},
 	// URLs with a password.
 	{regexp.MustCompile(`\b([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@]+@`), "${1}" + masked + "@"},
+	{regexp.MustCompile(`\b([\w.-]+:)[^\s/@]+(@(?:tcp|unix)?\()`), "${1}" + masked + "${2}"},
 	// Tokens with a known form.
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){1,4}`), masked},
 	{
@@ -86,10 +95,11 @@ func Line(text string) string {
 
 const maxRedactedBytes = 16 << 10
 
-// Tail returns the last lines of a log with masked secrets. The first line can be incomplete.
+// Tail returns the last lines of a log with masked secrets. It omits an incomplete first line, because the rules cannot
+// recognize the rest of a secret.
 func Tail(log string) string {
 	if len(log) > maxRedactedBytes {
-		log = log[len(log)-maxRedactedBytes:]
+		_, log, _ = strings.Cut(log[len(log)-maxRedactedBytes:], "\n")
 	}
 	var kept []string
 	left := bundle.MaxLogBytes

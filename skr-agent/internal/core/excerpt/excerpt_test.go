@@ -25,6 +25,14 @@ func TestLikelySecretsAreMasked(t *testing.T) {
 			3) + secret, "pass\x00word=" + secret, "pass\u200bword: " + secret,
 		"pass\u00adword=" + secret, "tok\u2060en: " + secret, "\u202epassword=" + secret,
 		"db.password := " + secret, `token="a \" ` + secret + `"`,
+		`{\"password\":\"` + secret + `\"}`, `{\\\"password\\\":\\\"` + secret + `\\\"}`,
+		"password: |\n  " + secret, "password: >-\n  a\n  " + secret, "password: !!str " + secret,
+		`{"name":"DB_PASSWORD","value":"` + secret + `"}`, "- name: DB_PASSWORD\n  value: " + secret,
+		"EnvVar{Name:DB_PASSWORD,Value:" + secret + ",ValueFrom:nil}", `:password => "` + secret + `"`,
+		`{"password": {"value": "` + secret + `"}}`, "passwords: [a, " + secret + "]", "token: map[value:" + secret + "]",
+		"<password>" + secret + "</password>", "?x=1&token%3d" + secret, `password="a"` + secret,
+		`password=a"` + secret, "dsn=user:" + secret + "@tcp(db:3306)/app", "AccountKey=" + secret,
+		"https://a.example/b?sig=" + secret,
 	} {
 		for name, got := range map[string]string{"line": Line(text), "tail": Tail(text), "text": Redact(text)} {
 			if strings.Contains(got, secret) || !strings.Contains(got, masked) {
@@ -41,6 +49,8 @@ func TestOrdinaryTextIsNotMasked(t *testing.T) {
 		"failed to open /var/lib/kubelet/pods/volumes/kubernetes.io~secret/certs: no such file",
 		"level=info msg=started port=8080",
 		"container keda in pod keda-operator-7d9f6b5c4d-x2x8p is waiting", "https://example.org/a?b=c",
+		`secret "db-credentials" not found`, "registry.example/lab/keda:1.0@sha256:" + strings.Repeat("0a", 32),
+		"name: keda, value: 7",
 	} {
 		if got := Line(text); got != text {
 			t.Errorf("got %q, want %q", got, text)
@@ -58,8 +68,9 @@ func TestTailReturnsLastLinesWithinLimits(t *testing.T) {
 		"a line of a log\nthe end [31m") || !utf8.ValidString(got) {
 		t.Errorf("got %d bytes %q, want the last lines in at most %d bytes", len(got), got, bundle.MaxLogBytes)
 	}
-	if got := Tail(strings.Repeat("x y ", 100_000)); len(got) > bundle.MaxDetailTextBytes {
-		t.Errorf("got a line of %d bytes, want at most %d", len(got), bundle.MaxDetailTextBytes)
+	cut := "a secret that the limit cuts " + strings.Repeat("x", maxRedactedBytes-len("\nthe end")-4) + "\nthe end"
+	if got := Tail(cut); got != "the end" {
+		t.Errorf("got %q, want no incomplete line", got)
 	}
 	if got := Line("a\nb\t c"); got != "a b c" {
 		t.Errorf("got %q, want \"a b c\"", got)
