@@ -65,6 +65,15 @@ func PublicKeyPEM(signer Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: pemPublicKey, Bytes: der}), nil
 }
 
+// LoadPublicKey reads a public key from a PEM file. It returns an error for unsupported algorithms.
+func LoadPublicKey(file []byte) (crypto.PublicKey, error) {
+	der, err := onePEM(string(file), pemPublicKey)
+	if err != nil {
+		return nil, fmt.Errorf("public key: %w", err)
+	}
+	return DecodePublicKey(base64.StdEncoding.EncodeToString(der))
+}
+
 // Thumbprint identifies a public key: base64 of the SHA-256 of its PKIX form. It is also the hint of a sigstore bundle.
 func Thumbprint(key crypto.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)

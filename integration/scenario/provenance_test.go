@@ -1,7 +1,9 @@
 package scenario
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -64,6 +67,22 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 			}
 		}
 	})
+	t.Run("provenance reads no private key", func(t *testing.T) {
+		const reader = "provenance-reader"
+		must(t, grantProvenance(ctx, r, reader))
+		as := []string{"configmap/scaler-settings", "-n", v1beta2.RuntimeNamespace, "--as", reader}
+		must(t, json.Unmarshal([]byte(provenance(0, append(as, "-o", "json")...)), &found))
+		if found.Bundle.Digest != fetched.Descriptor.Digest {
+			t.Errorf("unexpected provenance: %+v", found)
+		}
+		provenance(0, append(as, "--trust", filepath.Join(f.Keys(), "root.json"))...)
+		other := filepath.Join(t.TempDir(), "other")
+		ended(t, 0, binaries.Publisher, "keys", "init", "--keys", other)
+		if output := provenance(3, append(as, "--trust", filepath.Join(other, "root.json"))...); !strings.Contains(
+			output, "does not list key") {
+			t.Errorf("unexpected provenance output:\n%s", output)
+		}
+	})
 	t.Run("publisher and runtime report equal origins", func(t *testing.T) {
 		output, err := f.Why(ctx, r.ID, f.Own("scaler"), "--location", f.Location(), "--trust",
 			filepath.Join(f.Keys(), "root.json"), "-o", "json")
@@ -107,4 +126,30 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 			t.Errorf("unexpected provenance output:\n%s", output)
 		}
 	})
+}
+
+// grantProvenance permits a user to read exactly the objects that `skr-agent provenance` needs.
+func grantProvenance(ctx context.Context, r *fleet.Runtime, user string) error {
+	var secrets corev1.SecretList
+	err := r.API.List(ctx, &secrets, client.InNamespace(v1beta2.RuntimeNamespace), client.HasLabels{
+		v1beta2.LabelContent,
+	})
+	if err != nil {
+		return err
+	}
+	names := []string{"skr-agent-identity", "skr-agent-state"}
+	for _, s := range secrets.Items {
+		names = append(names, s.Name)
+	}
+	meta := metav1.ObjectMeta{Name: user, Namespace: v1beta2.RuntimeNamespace}
+	return errors.Join(
+		r.API.Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"get"}},
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}},
+			{APIGroups: []string{v1beta2.Group}, Resources: []string{"manifests"}, Verbs: []string{"list"}},
+		}}),
+		r.API.Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		}))
 }

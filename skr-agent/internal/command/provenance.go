@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -21,8 +22,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/provenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
@@ -38,7 +40,7 @@ func newProvenance() *cobra.Command {
 		Use: "provenance KIND/NAME", Short: "trace an object to its module, bundle and signing key",
 		Long: "provenance reads the object's Manifest, the last accepted bundle and its signatures from the runtime, " +
 			"and verifies the\n" +
-			"bundle again with the agent's root of trust. It is read-only.\n\n" +
+			"bundle again with the agent's root of trust. It is read-only, and reads no private key or credential.\n\n" +
 			"KIND is a kind, a resource or a short name, such as configmap, deployments.apps or deploy. Add the " +
 			"group if the name is ambiguous.",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -61,7 +63,8 @@ func newProvenance() *cobra.Command {
 	f.cluster.AddTimeoutFlag(flags)
 	flags.StringVarP(&f.namespace, "namespace", "n", metav1.NamespaceDefault,
 		"namespace of the object; ignored for cluster-scoped kinds")
-	flags.StringVar(&f.trust, "trust", "", trustUsage)
+	flags.StringVar(&f.trust, "trust", "",
+		"file with a root of trust that must list the bundle's key; default: the root that the agent verified")
 	cli.OutputFlag(flags, &f.format)
 	return cmd
 }
@@ -138,28 +141,41 @@ func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 }
 
-// bundleInForce reads and verifies the last accepted bundle, as the agent does at startup.
+// bundleInForce reads the last accepted bundle and verifies it again. It reads only Secrets without confidential data.
 func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*bundle.Bundle, error) {
-	known, err := readBootstrap(ctx, api, &runFlags{trust: trustFile})
+	runtimeID, key, err := readPublicIdentity(ctx, api)
 	if err != nil {
 		return nil, err
 	}
-	key, err := readOwnKey(ctx, api)
-	if err != nil {
-		return nil, err
-	}
-	puller := pull.New(pull.Options{
-		Key: key, Client: api, Namespace: v1beta2.RuntimeNamespace, Now: time.Now,
-		Store: contentstore.New(api, api, v1beta2.RuntimeNamespace),
-		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime},
+	inForce, err := pull.Read(ctx, pull.Saved{
+		Client: api, Namespace: v1beta2.RuntimeNamespace, Runtime: runtimeID, Key: key,
 	})
-	if err := puller.Restore(ctx); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	if puller.Current() == nil {
-		return nil, fmt.Errorf("the agent of runtime %s has not accepted a bundle yet", known.runtime)
+	if inForce == nil {
+		return nil, fmt.Errorf("the agent of runtime %s has not accepted a bundle yet", runtimeID)
 	}
-	return puller.Current(), nil
+	if trustFile == "" {
+		return inForce, nil
+	}
+	root, err := readRoot(trustFile)
+	if err != nil {
+		return nil, err
+	}
+	if !root.Trusts(inForce.KeyThumbprint) {
+		return nil, refusal.New(refusal.UnknownKey, "version %d of the root of trust in %s does not list key %s, which "+
+			"signed the bundle", root.Version, trustFile, trust.ShortThumbprint(inForce.KeyThumbprint))
+	}
+	return inForce, nil
+}
+
+func readRoot(file string) (trust.Root, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return trust.Root{}, cli.Usage(fmt.Errorf("--trust: %w", err))
+	}
+	return trust.ParseRoot(data)
 }
 
 func drawChain(out io.Writer, c provenance.Chain) {

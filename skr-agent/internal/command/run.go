@@ -323,6 +323,9 @@ func (f *runFlags) agent(
 	if err != nil {
 		return agent.Options{}, err
 	}
+	if err := writePublicIdentity(ctx, uncached, known.runtime, signer); err != nil {
+		ctrl.Log.Error(err, "failed to store the agent's public key, which `skr-agent provenance` needs")
+	}
 	uid, err := clusterUID(ctx, uncached)
 	if err != nil {
 		return agent.Options{}, err

@@ -133,7 +133,7 @@ func (p *Puller) Restore(ctx context.Context) error {
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if err := p.checkSeal(secret.Data); err != nil {
+	if err := p.requireSeal(secret.Data); err != nil {
 		return errors.Join(p.restoreReported(secret.Data), p.restoreFloor(secret.Data), err)
 	}
 	return errors.Join(

@@ -2,6 +2,7 @@ package pull
 
 import (
 	"bytes"
+	"crypto"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -43,22 +44,33 @@ func (p *Puller) sign(state map[string][]byte) error {
 	return nil
 }
 
-// checkSeal returns a refusal if a state is not signed with the agent's key.
-func (p *Puller) checkSeal(state map[string][]byte) error {
-	if p.Key != nil {
-		key, err := p.Key.PublicKey()
-		if err != nil {
-			return err
-		}
-		text, err := sealedText(state)
-		if err != nil {
-			return err
-		}
-		if trust.CheckSignature(key, text, state[stateSignature]) {
-			p.sealed, p.seal = text, state[stateSignature]
-			return nil
-		}
+// checkSeal reports whether a state is signed with a key, and returns the signed text.
+func checkSeal(key crypto.PublicKey, state map[string][]byte) (signed bool, text []byte, err error) {
+	text, err = sealedText(state)
+	return err == nil && trust.CheckSignature(key, text, state[stateSignature]), text, err
+}
+
+// requireSeal returns a refusal if a state is not signed with the agent's key.
+func (p *Puller) requireSeal(state map[string][]byte) error {
+	if p.Key == nil {
+		return p.unsigned()
 	}
+	key, err := p.Key.PublicKey()
+	if err != nil {
+		return err
+	}
+	signed, text, err := checkSeal(key, state)
+	if err != nil {
+		return err
+	}
+	if !signed {
+		return p.unsigned()
+	}
+	p.sealed, p.seal = text, state[stateSignature]
+	return nil
+}
+
+func (p *Puller) unsigned() error {
 	return refusal.New(refusal.BadSignature, "Secret %s/%s is not signed with the key of this agent: the agent reads "+
 		"the newest bundle and root of trust from the registry again", p.Namespace, StateSecret)
 }
