@@ -20,4 +20,3 @@ func metadataOf(o client.Object) *metav1.PartialObjectMetadata {
 	found.SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
 	return found
 }
-

@@ -89,7 +89,9 @@ func (s *Syncer) Sync(
 	for _, manifest := range b.State.Leaving {
 		if unstaged[manifest.Module] == nil {
 			manifest = completed(manifest, b)
-			s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error { return s.leaving(ctx, manifest) })
+			s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error {
+				return s.leaving(ctx, manifest, gate)
+			})
 		}
 	}
 	s.removals(ctx, b.Statement.Predicate.Removals)
@@ -237,7 +239,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 		return fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
 	}
 	if !manifest.DeletionTimestamp.IsZero() {
-		return s.renewLeaving(ctx, manifest, want) // the next call creates the Manifest again
+		return s.renewLeaving(ctx, manifest, want, gate) // the next call creates the Manifest again
 	}
 	if err := s.writer().Inherit(ctx, manifest, want.Inherited); err != nil {
 		return err
@@ -254,7 +256,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 }
 
 // leaving updates the Manifest of a module that is being removed.
-func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest) error {
+func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
 	manifest := &v1beta2.Manifest{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
 		return client.IgnoreNotFound(err)
@@ -262,14 +264,16 @@ func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest) error {
 	if manifest.DeletionTimestamp.IsZero() {
 		return nil // the Manifest has not been deleted yet
 	}
-	return s.renewLeaving(ctx, manifest, want)
+	return s.renewLeaving(ctx, manifest, want, gate)
 }
 
 // renewLeaving updates a Manifest that is being deleted, because the removal may need a newer operator. It does not
 // change the default CR in the spec, which must still be deleted. It skips unmanaged Manifests, and Manifests that
 // another client deleted.
-func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
-	if !manifest.IsRemoved() || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
+func (s *Syncer) renewLeaving(
+	ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, gate maintenance.Gate,
+) error {
+	if gate.HoldsLeaving() || !manifest.IsRemoved() || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 		return nil
 	}
 	want.Spec.CustomResourcePolicy, want.Spec.Resource = manifest.Spec.CustomResourcePolicy, manifest.Spec.Resource

@@ -327,6 +327,31 @@ func TestModuleRequestedDuringDeletionIsReinstalled(t *testing.T) {
 	require.NoError(t, cluster.Update(ctx, manifest))
 }
 
+func TestFrozenBundleDoesNotChangeARemovedModule(t *testing.T) {
+	w := newWorld(t)
+	w.sync(bundleOf(module("keda", "1.0.0")))
+	manifest := &v1beta2.Manifest{}
+	require.True(t, w.get(manifest, "keda"))
+	manifest.Finalizers = []string{v1beta2.FinalizerManifest}
+	require.NoError(t, cluster.Update(t.Context(), manifest))
+	removal := bundleOf()
+	removal.Statement.Predicate.Removals = []string{"keda"}
+	w.sync(removal)
+	leaving := bundleOf()
+	leaving.State.Leaving = []bundle.Manifest{module("keda", "2.0.0")}
+	for _, b := range []*bundle.Bundle{leaving, bundleOf(module("keda", "2.0.0"))} {
+		frozen := maintenance.New(b, "the key was revoked", nil, nil, time.Now())
+		require.NoError(t, w.Sync(t.Context(), b, nil, frozen, time.Now()).Err())
+		require.False(t, w.get(manifest, "keda"))
+		require.Equal(t, "1.0.0", manifest.Spec.Version)
+	}
+	w.sync(leaving)
+	require.False(t, w.get(manifest, "keda"))
+	require.Equal(t, "2.0.0", manifest.Spec.Version, "a newer version may be able to complete the removal")
+	manifest.Finalizers = nil
+	require.NoError(t, cluster.Update(t.Context(), manifest))
+}
+
 func TestUnmanagedModuleIsMarkedBeforeManifestIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.sync(bundleOf(module("keda", "1.0.0")))

@@ -118,14 +118,18 @@ func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
 }
 
 // HoldsNew reports whether a module without a Manifest must wait: its installation from a frozen bundle, or its
-// upgrade, if it is unmanaged and becomes managed.
+// upgrade, if it is unmanaged and becomes managed. A frozen bundle can have other content for the installed version.
 func (g Gate) HoldsNew(want bundle.Manifest) bool {
-	version, unmanaged := g.unmanaged[want.Module]
-	if !unmanaged {
-		return g.frozen && !want.Unmanaged
+	if g.frozen {
+		return !want.Unmanaged
 	}
-	return g.holds(version, want)
+	version, unmanaged := g.unmanaged[want.Module]
+	return unmanaged && g.holds(version, want)
 }
+
+// HoldsLeaving reports whether a module must be removed in its installed version, without an upgrade that may help its
+// removal. Maintenance windows do not delay removals.
+func (g Gate) HoldsLeaving() bool { return g.frozen }
 
 func (g Gate) holds(version string, want bundle.Manifest) bool {
 	if g.frozen {

@@ -192,6 +192,11 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 			waitingScene().with(func(s *scene) { s.frozen, s.installed[0].Spec.Version = expired, "1.2.0" }),
 			frozenUpgrade,
 		},
+		"unmanaged module with the same version waits to become managed if the bundle expired": {
+			waitingScene().with(func(s *scene) {
+				s.frozen, s.installed, s.unmanaged = expired, nil, map[string]string{"keda": "1.1.0"}
+			}), frozenUpgrade + "; the module stays unmanaged until then",
+		},
 		"skipped windows have no effect with an expired bundle": {
 			waitingScene().with(early).with(func(s *scene) {
 				s.frozen, s.kyma.Spec.SkipMaintenanceWindows = expired, true
