@@ -157,8 +157,8 @@ var levels = map[string]map[string]int{
 		"command": 6,
 	},
 	"skr-agent/internal/": {
-		"takeover": 0, "contentstore": 1, "core": 1, "guard": 1, "intake": 1, "secrets": 1, "watch": 1,
-		"importer": 2, "objects": 2, "prove": 2, "pull": 2, "install": 3, "agent": 4, "command": 5,
+		"record": 0, "takeover": 1, "contentstore": 2, "core": 2, "guard": 2, "intake": 2, "secrets": 2, "watch": 2,
+		"importer": 3, "objects": 3, "prove": 3, "pull": 3, "install": 4, "agent": 5, "command": 6,
 	},
 }
 

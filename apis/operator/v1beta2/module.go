@@ -27,12 +27,6 @@ func (m *Manifest) ModuleLabel() string {
 	return m.Name
 }
 
-// IsRemoved reports whether the bundle requests the deletion of the Manifest because it removes the module or stops
-// managing it.
-func (m *Manifest) IsRemoved() bool {
-	return m.Annotations[AnnotationRemoval] == True || m.Annotations[AnnotationUnmanaged] == True
-}
-
 // CountReady returns the value of KymaStatus.ReadyModules: the number of Ready modules and the number of managed
 // modules.
 func CountReady(modules []ModuleStatus) string {

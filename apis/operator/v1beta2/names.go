@@ -99,19 +99,14 @@ const (
 	AnnotationAgentRollbackFrom = "kyma-pull.dev/agent-rollback-from"
 	// AnnotationImages on a Manifest contains the image sources and pull Secret from the bundle's settings, in JSON.
 	AnnotationImages = "kyma-pull.dev/images"
-	// AnnotationApplied on a Manifest contains the version that was last applied completely, as an AppliedVersion in
-	// JSON.
-	AnnotationApplied = "kyma-pull.dev/applied"
-	// AnnotationAppliedSignature is the signature of AnnotationApplied by the agent's key, in base64. Without a valid
-	// signature, the agent reports the version but does not correct its drift.
-	AnnotationAppliedSignature = "kyma-pull.dev/applied-signature"
+	// AnnotationRecord on a Manifest in a runtime is the agent's memory of its own work on the module, in JSON: the
+	// applied version, recreated objects, completed Jobs, inherited objects, and the progress of a removal or restore.
+	// It contains a signature by the agent's key. An agent with another key never deletes objects because of it.
+	AnnotationRecord = "kyma-pull.dev/record"
 	// AnnotationRecreate allows agents to delete and recreate an object if the API server refuses a change of an
 	// immutable field. It is "true" on an object in a module's content, or on a ModuleTemplate for all objects of its
 	// version. An object of a kind that stores data requires the value RecreateWithData on the object itself.
 	AnnotationRecreate = "kyma-pull.dev/recreate"
-	// AnnotationRecreated on a Manifest describes the last version that made the agent recreate objects: the digest of
-	// the version, and the UIDs of the deleted objects. The agent deletes no other object to install that version.
-	AnnotationRecreated = "kyma-pull.dev/recreated"
 	// AnnotationIgnoreFields on a module's object contains the fields that the agent no longer manages once the object
 	// exists. Its value is JSON pointers (RFC 6901) in a JSON array or separated by commas.
 	AnnotationIgnoreFields = "kyma-pull.dev/ignore-fields"
@@ -119,9 +114,6 @@ const (
 	// delete together with its data. Without this annotation, the agent keeps such an object when a new version omits
 	// it.
 	AnnotationDeleteWithData = "kyma-pull.dev/delete-with-data"
-	// AnnotationCompletedJobs on a Manifest contains the digest of a version, and the version's Jobs that completed and
-	// were deleted. The agent does not create these Jobs again for that version.
-	AnnotationCompletedJobs = "kyma-pull.dev/completed-jobs"
 	// AnnotationRequiresFeatures on a ModuleTemplate contains the agent features that its version requires, separated
 	// by commas. Bundles copy it to the Manifest.
 	AnnotationRequiresFeatures = "kyma-pull.dev/requires-features"
@@ -137,11 +129,6 @@ const (
 	// AnnotationUsesValues on a ModuleTemplate contains the names of the values that its default CR and chart values
 	// refer to, separated by commas. Bundles copy it to the Manifest.
 	AnnotationUsesValues = "kyma-pull.dev/uses-values"
-	// AnnotationRemoval is "true" on a Manifest whose module the agent removes because of a bundle. If a Manifest
-	// without this annotation is deleted, its module stays installed and the agent restores the Manifest.
-	AnnotationRemoval = "kyma-pull.dev/removal"
-	// AnnotationRestoring is "true" on a restored Manifest until its inventory is complete again.
-	AnnotationRestoring = "kyma-pull.dev/restoring"
 	// AnnotationCarried is set on a Kyma in KCP if people carry its bundles and reports, for example on a USB drive.
 	// Its value is the allowed time without a report, such as 2160h; "true" means 90 days.
 	AnnotationCarried = "kyma-pull.dev/carried"

@@ -6,17 +6,10 @@ const (
 	// AnnotationOwnedByDeprecated identifies the Manifest that an object belongs to. lifecycle-manager sets it instead
 	// of AnnotationOwnedBy.
 	AnnotationOwnedByDeprecated = "deprecated-" + AnnotationOwnedBy
-	// AnnotationInherited on a Manifest in a runtime contains a digest of the objects that its module inherited from
-	// lifecycle-manager. These objects are in the Manifest's inventory, and the agent accepts lifecycle-manager's
-	// ownership marks on them.
-	AnnotationInherited = "kyma-pull.dev/inherited"
 	// AnnotationKymas on a Manifest in a runtime contains the runtime's Kyma in the control plane and the Kymas that
 	// owned the runtime before, as NAMESPACE/NAME separated by commas. lifecycle-manager's ownership marks on objects
 	// contain the name of one of these Kymas.
 	AnnotationKymas = "kyma-pull.dev/kymas"
-	// AnnotationReleased is "true" on a Manifest in a runtime whose module is returned to lifecycle-manager. The
-	// Manifest stays, and the field manager of lifecycle-manager owns the agent's fields again.
-	AnnotationReleased = "kyma-pull.dev/released"
 	// ReasonLeftoverRemoved is the reason of an Event on a runtime's Kyma: the agent removed leftovers of
 	// lifecycle-manager. The message names them.
 	ReasonLeftoverRemoved = "LeftoverRemoved"

@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // minRound is the minimum delay of a reconciliation that a timer starts.
@@ -138,8 +139,8 @@ func contentsOf(state bundle.DesiredState) string {
 
 // contentOf returns the digests of a Manifest's content, for the requested and the applied version.
 func contentOf(m *v1beta2.Manifest) []digest.Digest {
-	versions := []v1beta2.AppliedVersion{m.RequestedVersion()}
-	if applied := m.Applied(); applied != nil {
+	versions := []record.AppliedVersion{record.Requested(m)}
+	if applied := record.Claims(m).Applied; applied != nil {
 		versions = append(versions, *applied)
 	}
 	var found []digest.Digest

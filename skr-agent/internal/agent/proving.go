@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // proving is the agent's state for module checks.
@@ -104,7 +105,8 @@ func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1b
 	want := b.State.Manifests[at]
 	want.Checks = run.Checks
 	t := a.target(want, manifestOf(want, installed), a.shippedBy(ctx, want, map[digest.Digest]shipped{}))
-	t.Version = installed[live].RunningVersion() // differs from the bundle's version while the module's upgrade waits
+	// The running version differs from the bundle's version while the module's upgrade waits.
+	t.Version = record.RunningVersion(&installed[live])
 	a.Checks.SetRun(run.ID, t, "")
 }
 
@@ -183,7 +185,7 @@ func (a *Agent) target(want bundle.Manifest, live *v1beta2.Manifest, found shipp
 	}
 	if live != nil {
 		t.User, t.Namespaces = a.Accounts.Of(live.Module(), live.ModuleLabel()), namespacesOf(live)
-		t.Installed = live.RunningVersion() == want.Version && live.Spec.Version == want.Version
+		t.Installed = record.RunningVersion(live) == want.Version && live.Spec.Version == want.Version
 		t.Ready = t.Installed && isReady(live)
 	}
 	return t

@@ -36,6 +36,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
@@ -373,7 +374,9 @@ func (f *runFlags) agent(
 		Runtime: known.runtime, Instance: rand.Text(), Version: g.Version, KubernetesVersion: version.GitVersion,
 		ClusterUID:    uid,
 		Notifications: notifications, Folder: folder, Store: held, Puller: puller,
-		Syncer:  &objects.Syncer{Uncached: uncached, Secrets: keeper, Keeper: memory, Label: label},
+		Syncer: &objects.Syncer{
+			Uncached: uncached, Secrets: keeper, Keeper: memory, Records: record.Book{Signer: signer}, Label: label,
+		},
 		Secrets: keeper, Signer: signer, Token: known.token,
 		Enrolled:     func(ctx context.Context) (bool, error) { return known.enrolledAgain(ctx, uncached, f) },
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
@@ -85,8 +87,8 @@ func (i *Installer) prepare(
 		out.untouched = true
 		return plan{}, out, nil
 	}
-	known.images, known.inherited = m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationInherited]
-	known.values = m.Annotations[v1beta2.AnnotationValues]
+	known.images, known.values = m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues]
+	known.inherited = record.Claims(m).Inherited
 	out := outcome{inventory: m.Status.Synced, images: &p.images, resources: &p.resources}
 	if todo != stepApply {
 		known.forgetReady(p)
@@ -112,7 +114,7 @@ func (i *Installer) prepare(
 	p.recreate = tried.recreate
 	switch {
 	case tried.problem == nil:
-	case m.Applied() == nil: // first installation: apply the objects that the API server accepts
+	case record.Claims(m).Applied == nil: // first installation: apply the objects that the API server accepts
 		p.refused = tried.problem
 	default:
 		out.untouched = !isBegun(m)
@@ -314,6 +316,11 @@ func (i *Installer) owner(m *v1beta2.Manifest) guard.Owner {
 		Inherits: takeover.Marks(m.Annotations[v1beta2.AnnotationKymas], component,
 			m.ModuleLabel(), m.Module(), component),
 	}
+}
+
+// mayDelete returns a function that reports whether an object in the Manifest's inventory can be deleted.
+func (i *Installer) mayDelete(m *v1beta2.Manifest) func(*metav1.PartialObjectMetadata) bool {
+	return i.owner(m).MayDelete(i.records.Read(m).Inherited != "")
 }
 
 // scope reports whether a kind is namespaced. A gvk without a version matches any version of the kind.

@@ -34,7 +34,7 @@ func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta
 	if live == nil || err != nil || !live.DeletionTimestamp.IsZero() {
 		return "", err
 	}
-	if !i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != "")(live) ||
+	if !i.mayDelete(m)(live) ||
 		live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True {
 		return "", nil
 	}

@@ -1,7 +1,6 @@
 package install
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -12,50 +11,36 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-func TestUnsignedRecordOfAppliedVersionIsIgnored(t *testing.T) {
-	own := &Installer{Options: Options{Signer: signer(t)}}
-	noted := func(by *Installer, name string, change ...func(*v1beta2.AppliedVersion)) *v1beta2.Manifest {
+func TestOnlySignedCompleteVersionIsCorrected(t *testing.T) {
+	own, other := record.Book{Signer: signer(t)}, record.Book{Signer: signer(t)}
+	recorded := func(by record.Book, change func(*record.AppliedVersion)) *v1beta2.Manifest {
 		m := &v1beta2.Manifest{
-			ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name, Annotations: map[string]string{}},
-			Spec:       v1beta2.ManifestSpec{Version: "2.0.0"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "a"}, Spec: v1beta2.ManifestSpec{Version: "2.0.0"},
 		}
 		was := m.DeepCopy()
 		was.Spec.Version, was.Spec.Install.Source = "1.0.0", runtime.RawExtension{Raw: []byte(`{}`)}
-		version := was.RequestedVersion()
-		for _, f := range change {
-			f(&version)
-		}
-		text, err := json.Marshal(version)
-		require.NoError(t, err)
-		signature, err := by.sign(m, string(text))
-		require.NoError(t, err)
-		m.Annotations[v1beta2.AnnotationApplied], m.Annotations[v1beta2.AnnotationAppliedSignature] = string(text),
-			signature
+		version := record.Requested(was)
+		change(&version)
+		require.NoError(t, by.Set(m, record.Record{Applied: &version}))
 		return m
 	}
-	was := own.lastApplied(noted(own, "a"))
+	asIs := func(*record.AppliedVersion) {}
+	i := &Installer{records: own}
+	was := i.lastApplied(recorded(own, asIs))
 	require.NotNil(t, was)
 	require.Equal(t, "1.0.0", was.Spec.Version)
-
-	forged := noted(own, "a")
-	forged.Annotations[v1beta2.AnnotationApplied] = strings.Replace(forged.Annotations[v1beta2.AnnotationApplied],
-		"1.0.0", "0.9.0", 1)
-	unsigned := noted(own, "a")
-	delete(unsigned.Annotations, v1beta2.AnnotationAppliedSignature)
-	elsewhere := noted(own, "a")
-	elsewhere.Name = "b"
 	for name, m := range map[string]*v1beta2.Manifest{
-		"changed record": forged, "record without a signature": unsigned, "record of another Manifest": elsewhere,
-		"record signed with another key":       noted(&Installer{Options: Options{Signer: signer(t)}}, "a"),
-		"apply of another version has started": noted(own, "a", func(v *v1beta2.AppliedVersion) { v.Begun = "x" }),
-		"record without images": noted(own, "a",
-			func(v *v1beta2.AppliedVersion) { v.ImagesLeftOut = true }),
+		"record signed with another key":       recorded(other, asIs),
+		"unsigned record":                      recorded(record.Book{}, asIs),
+		"apply of another version has started": recorded(own, func(v *record.AppliedVersion) { v.Begun = "x" }),
+		"record without images":                recorded(own, func(v *record.AppliedVersion) { v.ImagesLeftOut = true }),
 	} {
-		require.Nil(t, own.lastApplied(m), name)
+		require.Nil(t, i.lastApplied(m), name)
 	}
-	require.Nil(t, (&Installer{}).lastApplied(noted(own, "a")), "installer without a signer")
+	require.Nil(t, (&Installer{}).lastApplied(recorded(own, asIs)), "installer without a signer")
 }
 
 func TestAppliedVersionIsCorrectedWhileUpgradeIsRefused(t *testing.T) {
@@ -78,7 +63,7 @@ func TestAppliedVersionIsCorrectedWhileUpgradeIsRefused(t *testing.T) {
 	})
 	w.runs(home, "sample-manager")
 	w.state("sample", v1beta2.StateReady, "")
-	require.NotNil(t, w.manifest("sample").Applied())
+	require.NotNil(t, record.Claims(w.manifest("sample")).Applied)
 
 	t.Log("an object that a tenant replaced during a failed upgrade is not overwritten")
 	w.wants("sample", sampleCRD+wrong("key: 1"), version("1.1.0"))
@@ -100,10 +85,10 @@ func TestAppliedVersionIsCorrectedWhileUpgradeIsRefused(t *testing.T) {
 	forged := strings.Replace(sampleRest, "key: value", "key: forged", 1)
 	require.NoError(t, w.content.Put(ctx, digest.FromString(forged), []byte(forged)))
 	w.wants("sample", sampleCRD+wrong("key: 2"), version("1.2.0"), func(m *v1beta2.Manifest) {
-		text := m.Annotations[v1beta2.AnnotationApplied]
-		m.Annotations[v1beta2.AnnotationApplied] = strings.Replace(text,
+		text := m.Annotations[v1beta2.AnnotationRecord]
+		m.Annotations[v1beta2.AnnotationRecord] = strings.Replace(text,
 			digest.FromString(sampleCRD+sampleRest).String(), digest.FromString(forged).String(), 1)
-		require.NotEqual(t, text, m.Annotations[v1beta2.AnnotationApplied])
+		require.NotEqual(t, text, m.Annotations[v1beta2.AnnotationRecord])
 	})
 	w.state("sample", v1beta2.StateError, "nothing of version 1.2.0 was applied: ")
 	require.Equal(t, "value", data())
@@ -132,9 +117,9 @@ spec: {ports: [{port: 100000}]}
 	text, err := definition.MarshalJSON()
 	require.NoError(t, err)
 	require.Contains(t, string(text), "second")
-	require.Equal(t, "1.0.0", w.manifest("sample").RunningVersion())
+	require.Equal(t, "1.0.0", record.RunningVersion(w.manifest("sample")))
 	w.state("crowded", v1beta2.StateReady, "")
-	require.Nil(t, w.manifest("crowded").Applied())
+	require.Nil(t, record.Claims(w.manifest("crowded")).Applied)
 }
 
 const crowdedV1 = `

@@ -13,13 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // Reconcile runs the next step for one Manifest and writes its status.
 func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	m, err := i.read(ctx, req)
 	if err != nil || m == nil || m.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True ||
-		m.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True {
+		record.Claims(m).Restoring {
 		return ctrl.Result{}, err
 	}
 	defer i.seen(m)
@@ -84,7 +85,7 @@ func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync t
 	switch {
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
 		known.values != m.Annotations[v1beta2.AnnotationValues],
-		known.inherited != m.Annotations[v1beta2.AnnotationInherited], now.Sub(known.checkedAt) >= resync,
+		known.inherited != record.Claims(m).Inherited, now.Sub(known.checkedAt) >= resync,
 		hasWrongRecord(m) && !known.recordFailed:
 		return stepApply
 	case known.held != "" && now.Sub(known.checkedAt) >= known.heldFor,

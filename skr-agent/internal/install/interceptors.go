@@ -32,7 +32,7 @@ func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, 
 	if err != nil || len(mine) == 0 {
 		return err
 	}
-	_, err = i.deleteObjects(ctx, m, mine, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
+	_, err = i.deleteObjects(ctx, m, mine, i.mayDelete(m))
 	if apierrors.IsForbidden(err) {
 		return nil
 	}

@@ -6,17 +6,17 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // A Job runs once per version. Kubernetes deletes a completed Job after its TTL. If the agent created it again, a
-// migration could run twice. The Manifest's annotation completed-jobs therefore records completed Jobs that were
+// migration could run twice. The Manifest's record therefore contains completed Jobs that were
 // deleted.
 
 var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
@@ -26,9 +26,9 @@ const maxCompletedJobs = 200
 // jobVersion returns the digest of the version whose Jobs run: the version that is being applied, or the last applied
 // version.
 func jobVersion(m *v1beta2.Manifest) string {
-	switch applied := m.Applied(); {
+	switch applied := record.Claims(m).Applied; {
 	case applied == nil:
-		return m.RequestedVersion().Digest
+		return record.Requested(m).Digest
 	case applied.Begun != "":
 		return applied.Begun
 	default:
@@ -38,12 +38,11 @@ func jobVersion(m *v1beta2.Manifest) string {
 
 // completedJobs returns the Jobs of the Manifest's version that are recorded as completed and deleted.
 func completedJobs(m *v1beta2.Manifest) keys {
-	noted := strings.Fields(m.Annotations[v1beta2.AnnotationCompletedJobs])
-	completed := keys{}
-	if len(noted) == 0 || noted[0] != jobVersion(m) {
+	recorded, completed := record.Claims(m).CompletedJobs, keys{}
+	if recorded == nil || recorded.Version != jobVersion(m) {
 		return completed
 	}
-	for _, name := range noted[1:] {
+	for _, name := range recorded.Jobs {
 		namespace, name, _ := strings.Cut(name, "/")
 		completed[keyIn(jobKind, namespace, name)] = struct{}{}
 	}
@@ -65,14 +64,10 @@ func (i *Installer) addCompletedJobs(ctx context.Context, m *v1beta2.Manifest, j
 		names = append(names, k.Namespace+"/"+k.Name)
 	}
 	slices.Sort(names)
-	names = names[:min(len(names), maxCompletedJobs)]
-	next := m.DeepCopy()
-	metav1.SetMetaDataAnnotation(&next.ObjectMeta, v1beta2.AnnotationCompletedJobs,
-		strings.Join(append([]string{jobVersion(m)}, names...), " "))
-	if err := i.cluster.Patch(ctx, next, client.MergeFrom(m)); err != nil {
+	next := record.CompletedJobs{Version: jobVersion(m), Jobs: names[:min(len(names), maxCompletedJobs)]}
+	if err := i.records.Update(ctx, i.cluster, nil, m, func(r *record.Record) { r.CompletedJobs = &next }); err != nil {
 		return fmt.Errorf("record completed Jobs: %w", err)
 	}
-	next.DeepCopyInto(m)
 	return nil
 }
 
@@ -95,7 +90,7 @@ func (i *Installer) withoutCompleted(
 	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen keys,
 ) ([]*unstructured.Unstructured, error) {
 	completed, expired := completedJobs(m), keys{}
-	applied, before := m.Applied(), keysOf(m.Status.Synced)
+	applied, before := record.Claims(m).Applied, keysOf(m.Status.Synced)
 	var left []*unstructured.Unstructured
 	for _, o := range stage {
 		k := guard.KeyOf(o)

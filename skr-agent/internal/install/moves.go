@@ -89,7 +89,7 @@ func (i *Installer) releases(ctx context.Context) func(other *v1beta2.Manifest, 
 	rendered := map[string]keys{}
 	return func(other *v1beta2.Manifest, k key) (bool, error) {
 		if !isActive(other) {
-			return !other.DeletionTimestamp.IsZero() && other.IsRemoved() &&
+			return !other.DeletionTimestamp.IsZero() && i.records.IsRemoved(other) &&
 				other.Annotations[v1beta2.AnnotationUnmanaged] != v1beta2.True, nil
 		}
 		wants, done := rendered[other.Name]
@@ -145,7 +145,7 @@ func (i *Installer) handOver(
 	if err != nil {
 		return nil, "", err
 	}
-	deletes := i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != "")
+	deletes := i.mayDelete(m)
 	var moving []string
 	for _, r := range dropped {
 		module, wanted := takers[keyOf(r)]

@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // errUnknownKind means that the API server does not serve a kind.
@@ -280,7 +281,7 @@ func claimedByOther(
 	takes = map[key]string{}
 	for _, other := range others {
 		taken := func(k key) string {
-			if other.IsRemoved() {
+			if record.ClaimsRemoval(other) {
 				return fmt.Sprintf("%s belongs to module %s, which is being removed: wait for its removal", k,
 					other.Module())
 			}

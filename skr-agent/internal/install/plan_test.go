@@ -273,7 +273,7 @@ func TestNextStepDependsOnStatusMemoAndRecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := &v1beta2.Manifest{}
 			m.Generation, m.Spec.Version = 2, "2.0.0"
-			m.Annotations = map[string]string{v1beta2.AnnotationApplied: c.note}
+			m.Annotations = map[string]string{v1beta2.AnnotationRecord: `{"record":{"applied":` + c.note + `}}`}
 			if c.applied > 0 {
 				m.Status.Conditions = []metav1.Condition{
 					{Type: v1beta2.ConditionInstallation, Status: metav1.ConditionTrue, ObservedGeneration: c.applied},

@@ -5,16 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // mayNotDelete returns the reason why an object must not be recreated, with the fix. It returns "" if the object can
@@ -37,11 +36,7 @@ func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjec
 			by.Mark,
 		)
 	case wasRecreated(m, live.UID):
-		return fmt.Sprintf(
-			"is not recreated again because it was already recreated for this version: publish another version, "+
-				"or remove the annotation %s from the Manifest",
-			v1beta2.AnnotationRecreated,
-		)
+		return "is not recreated again because it was already recreated for this version: publish another version"
 	}
 	return ""
 }
@@ -49,28 +44,28 @@ func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjec
 // wasRecreated reports whether the object was already recreated for the Manifest's version, because an object must
 // not be deleted repeatedly.
 func wasRecreated(m *v1beta2.Manifest, uid types.UID) bool {
-	noted := strings.Fields(m.Annotations[v1beta2.AnnotationRecreated])
-	return len(noted) > 0 && noted[0] == wantedDigest(m) && !slices.Contains(noted[1:], string(uid))
+	recreated := record.Claims(m).Recreated
+	return recreated != nil && recreated.Version == wantedDigest(m) && !slices.Contains(recreated.Objects, uid)
 }
 
 // recordRecreation records the UIDs of the objects that will be deleted for a version.
 func (i *Installer) recordRecreation(ctx context.Context, m *v1beta2.Manifest, uids []types.UID) error {
-	note := []string{wantedDigest(m)}
-	if noted := strings.Fields(m.Annotations[v1beta2.AnnotationRecreated]); len(noted) > 0 && noted[0] == note[0] {
-		note = noted
+	next := record.Recreated{Version: wantedDigest(m)}
+	known := record.Claims(m).Recreated
+	if known != nil && known.Version == next.Version {
+		next.Objects = slices.Clone(known.Objects)
 	}
+	before := len(next.Objects)
 	for _, uid := range uids {
-		if !slices.Contains(note[1:], string(uid)) {
-			note = append(note, string(uid))
+		if !slices.Contains(next.Objects, uid) {
+			next.Objects = append(next.Objects, uid)
 		}
 	}
-	text := strings.Join(note, " ")
-	if len(note) == 1 || m.Annotations[v1beta2.AnnotationRecreated] == text {
+	if len(next.Objects) == before {
 		return nil
 	}
-	before := m.DeepCopy()
-	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationRecreated, text)
-	if err := i.cluster.Patch(ctx, m, client.MergeFrom(before)); err != nil {
+	err := i.records.Update(ctx, i.cluster, nil, m, func(r *record.Record) { r.Recreated = &next })
+	if err != nil {
 		return fmt.Errorf("record the recreated objects: %w", err)
 	}
 	return nil
@@ -78,7 +73,7 @@ func (i *Installer) recordRecreation(ctx context.Context, m *v1beta2.Manifest, u
 
 // wantedDigest returns the digest of the requested version.
 func wantedDigest(m *v1beta2.Manifest) string {
-	text, err := json.Marshal(m.RequestedVersion())
+	text, err := json.Marshal(record.Requested(m))
 	if err != nil {
 		return ""
 	}

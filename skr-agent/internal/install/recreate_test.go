@@ -10,9 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 func TestCRDIsRecreatedOnlyIfAllCausesAreImmutableFields(t *testing.T) {
@@ -33,7 +35,9 @@ func TestObjectsWithOtherErrorsAreNotRecreated(t *testing.T) {
 	definition := strings.Replace(sampleCRD, "{name: samples",
 		"{annotations: {kyma-pull.dev/recreate: with-data}, name: samples", 1)
 	w.wants("guarded", definition+config, version("1.0.0"))
-	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("guarded").RunningVersion() == "1.0.0" })
+	w.eventually("version 1.0.0 is applied", func() bool {
+		return record.RunningVersion(w.manifest("guarded")) == "1.0.0"
+	})
 	w.eventually("the CRD is served", func() bool { return w.client.Create(ctx, sample("users", home)) == nil })
 	crd := ofKind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "")
 	require.True(t, w.exists(crd, "", "samples.example.kyma-project.io"))
@@ -82,7 +86,9 @@ func TestObjectsWithOtherErrorsAreNotRecreated(t *testing.T) {
 func TestObjectIsRecreatedOncePerVersion(t *testing.T) {
 	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
 	require.False(t, wasRecreated(m, "a"))
-	m.Annotations = map[string]string{v1beta2.AnnotationRecreated: wantedDigest(m) + " a b"}
+	require.NoError(t, record.Book{}.Set(m, record.Record{
+		Recreated: &record.Recreated{Version: wantedDigest(m), Objects: []types.UID{"a", "b"}},
+	}))
 	require.False(t, wasRecreated(m, "b"), "object b must not count as recreated, because it still exists")
 	require.True(t, wasRecreated(m, "c"))
 	m.Spec.Version = "2.0.1"
@@ -103,7 +109,7 @@ data: {version: "1"}
 	next := strings.ReplaceAll(content, `"1"`, `"2"`)
 	w.wants("stays", content, version("1.0.0"))
 	w.eventually("version 1.0.0 is applied", func() bool {
-		return w.manifest("stays").RunningVersion() == "1.0.0" && installed(w.manifest("stays"))
+		return record.RunningVersion(w.manifest("stays")) == "1.0.0" && installed(w.manifest("stays"))
 	})
 	object := func(name string) *corev1.ConfigMap {
 		t.Helper()
@@ -138,8 +144,9 @@ data: {version: "1"}
 	require.NoError(t, w.client.Update(ctx, b))
 	w.wants("stays", next, version("2.0.1"))
 	m := w.manifest("stays")
-	m.Annotations[v1beta2.AnnotationRecreated] = wantedDigest(m) + " " + string(a.UID)
-	require.NoError(t, w.client.Update(ctx, m))
+	w.records("stays", func(r *record.Record) {
+		r.Recreated = &record.Recreated{Version: wantedDigest(m), Objects: []types.UID{a.UID}}
+	})
 	w.start()
 	w.state("stays", v1beta2.StateError, "is not recreated again")
 	unchanged()
@@ -152,7 +159,7 @@ data: {version: "1"}
 	w.wants("stays", next, version("2.0.2"))
 	w.start()
 	w.eventually("version 2.0.2 is applied", func() bool {
-		return w.manifest("stays").RunningVersion() == "2.0.2" && installed(w.manifest("stays"))
+		return record.RunningVersion(w.manifest("stays")) == "2.0.2" && installed(w.manifest("stays"))
 	})
 	require.NotEqual(t, a.UID, object("stays-a").UID)
 	require.Equal(t, "2", object("stays-b").Data["version"])

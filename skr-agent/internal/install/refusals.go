@@ -20,6 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // objectError is the API server's error for one object.
@@ -134,7 +135,7 @@ type trial struct {
 // webhooks and policies and repeats the dry run.
 func (i *Installer) dryRunWithFix(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (trial, error) {
 	tried, err := i.dryRun(ctx, m, known, p)
-	if err != nil || !tried.denied || m.Applied() == nil {
+	if err != nil || !tried.denied || record.Claims(m).Applied == nil {
 		return tried, err
 	}
 	if relaxed, err := i.applyInterceptorsFirst(ctx, m, known, p); err != nil || !relaxed {
@@ -148,7 +149,7 @@ func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo
 	condition := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	failed := condition != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable},
 		condition.Reason)
-	if isLastApplied(m) || m.Applied() == nil && !failed {
+	if isLastApplied(m) || record.Claims(m).Applied == nil && !failed {
 		return trial{}, nil
 	}
 	refused, err := i.refusals(ctx, m, known, p)
@@ -361,7 +362,7 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 // appliedPart describes which part of a refused version was applied.
 func appliedPart(m *v1beta2.Manifest) string {
 	switch {
-	case m.Applied() == nil:
+	case record.Claims(m).Applied == nil:
 		return strings.TrimSpace("version "+m.Spec.Version) + " is applied without these objects"
 	case isBegun(m):
 		return strings.TrimSpace("version "+m.Spec.Version) + " is partially applied, and is not rolled back"

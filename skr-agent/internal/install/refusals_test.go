@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 func ofKind(apiVersion, kind, recreate string) *unstructured.Unstructured {
@@ -31,7 +32,7 @@ func ofKind(apiVersion, kind, recreate string) *unstructured.Unstructured {
 
 func TestRefusedVersionReportsFix(t *testing.T) {
 	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
-	m.Annotations = map[string]string{v1beta2.AnnotationApplied: `{"version": "1.0.0"}`}
+	m.Annotations = map[string]string{v1beta2.AnnotationRecord: `{"record":{"applied":{"version": "1.0.0"}}}`}
 	fixed := refusal{
 		ofKind("apps/v1", "Deployment", ""),
 		errors.New("Deployment x: spec.selector: field is immutable"),
@@ -183,7 +184,7 @@ func TestDriftOfAppliedVersionIsCorrectedAfterRefusedUpgrade(t *testing.T) {
 	}
 	w.wants("fixed", fixedV1, version("1.0.0"))
 	w.eventually("version 1.0.0 is applied", func() bool {
-		return w.manifest("fixed").RunningVersion() == "1.0.0" && installed(w.manifest("fixed"))
+		return record.RunningVersion(w.manifest("fixed")) == "1.0.0" && installed(w.manifest("fixed"))
 	})
 	deployment := &appsv1.Deployment{}
 	require.True(t, w.exists(deployment, home, "fixed"))
@@ -193,7 +194,7 @@ func TestDriftOfAppliedVersionIsCorrectedAfterRefusedUpgrade(t *testing.T) {
 		strings.Replace(strings.Replace(fixedV1, `{version: "1"}`, `{version: "2"}`, 1), `{version: "1"}`,
 			`{version: 2}`, 1)+"---\n"+fixedClass, version("1.1.0"))
 	w.state("fixed", v1beta2.StateError, "fixed-b")
-	require.Equal(t, "1.0.0", w.manifest("fixed").RunningVersion())
+	require.Equal(t, "1.0.0", record.RunningVersion(w.manifest("fixed")))
 	require.False(t, w.exists(ofKind("scheduling.k8s.io/v1", "PriorityClass", ""), "", "fixed-new"),
 		"an object of an earlier stage must not be applied")
 	drifts("fixed-a")
@@ -227,11 +228,11 @@ func TestDriftOfAppliedVersionIsCorrectedAfterRefusedUpgrade(t *testing.T) {
 			m.Annotations[v1beta2.AnnotationRecreate] = v1beta2.True
 		},
 	)
-	w.eventually("version 2.0.1 is applied", func() bool { return w.manifest("fixed").RunningVersion() == "2.0.1" })
+	w.eventually("version 2.0.1 is applied", func() bool { return record.RunningVersion(w.manifest("fixed")) == "2.0.1" })
 	again := &appsv1.Deployment{}
 	require.True(t, w.exists(again, home, "fixed"))
 	require.NotEqual(t, deployment.UID, again.UID)
-	require.Contains(t, w.manifest("fixed").Annotations[v1beta2.AnnotationRecreated], string(deployment.UID))
+	require.Contains(t, record.Claims(w.manifest("fixed")).Recreated.Objects, deployment.UID)
 	require.Equal(t, "2", data("fixed-a"))
 	claim := &corev1.PersistentVolumeClaim{}
 	require.True(t, w.exists(claim, home, "fixed-data"))
@@ -241,7 +242,7 @@ func TestDriftOfAppliedVersionIsCorrectedAfterRefusedUpgrade(t *testing.T) {
 		"a downgrade is applied like an upgrade, and a refused correction does not block corrections of other objects",
 	)
 	w.wants("fixed", strings.Replace(fixedV1, "value: 1000", "value: 2000", 1), version("1.0.0"))
-	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("fixed").RunningVersion() == "1.0.0" })
+	w.eventually("version 1.0.0 is applied", func() bool { return record.RunningVersion(w.manifest("fixed")) == "1.0.0" })
 	allow := w.denies(admissionv1.Update, "object.metadata.name != 'fixed-a' || object.data.version == 'drift'",
 		"fixed-a")
 	for _, name := range []string{"fixed-a", "fixed-b"} {

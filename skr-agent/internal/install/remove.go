@@ -28,7 +28,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	if m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 		return outcome{gone: true}, i.unmanage(ctx, m)
 	}
-	if !m.IsRemoved() {
+	if !i.records.IsRemoved(m) {
 		// Another client deleted the Manifest. Package objects removes the finalizer and creates the Manifest again.
 		out.state = v1beta2.StateDeleting
 		out.ready = finding{
@@ -81,7 +81,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 			return outcome{}, err
 		}
 		left, err := i.deleteObjects(ctx, m, stage,
-			i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
+			i.mayDelete(m))
 		if err != nil {
 			return outcome{}, err
 		}
@@ -116,7 +116,7 @@ func (i *Installer) unblock(
 		return r.Group != guard.AdmissionGroup
 	})
 	remaining, err := i.deleteObjects(ctx, m, hooks,
-		i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
+		i.mayDelete(m))
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 			continue
 		}
 		left, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r},
-			i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
+			i.mayDelete(m))
 		if err != nil {
 			return out, err
 		}
@@ -339,7 +339,7 @@ func remaining(o *metav1.PartialObjectMetadata) string {
 // userObjects returns the names of users' custom resources that would be deleted with the module's CRDs.
 func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest, mine []v1beta2.Resource) ([]string, error) {
 	by, synced := i.owner(m), keysOf(m.Status.Synced)
-	deletes := by.MayDelete(m.Annotations[v1beta2.AnnotationInherited] != "")
+	deletes := i.mayDelete(m)
 	defaultCR, _ := i.defaultCR(m)
 	ours := func(k key, o *metav1.PartialObjectMetadata) bool {
 		return synced.has(k) && deletes(o) || k == keyOf(defaultCR) && by.OwnsDefaultCR(o)
@@ -431,7 +431,7 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 		if o == nil || !i.owner(m).Made(o) {
 			continue
 		}
-		if m.Annotations[v1beta2.AnnotationReleased] == v1beta2.True {
+		if i.records.Read(m).Released {
 			if err := a.giveBack(ctx, r, i.FieldManager); err != nil {
 				return fmt.Errorf("return %s to lifecycle-manager: %w", keyOf(r), err)
 			}

@@ -7,10 +7,10 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 func TestOperatorIsRestoredDuringRemoval(t *testing.T) {
@@ -44,18 +44,18 @@ func TestOperatorIsRestoredDuringRemoval(t *testing.T) {
 	require.False(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
 }
 
-func TestModuleStaysIfManifestIsDeletedWithoutRemoval(t *testing.T) {
+func TestModuleStaysIfManifestIsDeletedWithoutSignedRemoval(t *testing.T) {
 	w := newWorld(t)
 	w.wants("sample", sampleRest)
 	w.runs(home, "sample-manager")
 	w.state("sample", v1beta2.StateReady, "")
-	require.NoError(t, w.client.Delete(t.Context(), w.manifest("sample")))
+	m, foreign := w.manifest("sample"), record.Book{Signer: signer(t)}
+	require.NoError(t,
+		foreign.Update(t.Context(), w.client, nil, m, func(r *record.Record) { r.Removal = m.UID }))
+	require.NoError(t, w.client.Delete(t.Context(), m))
 	w.state("sample", v1beta2.StateDeleting, "no bundle requests the removal of this module")
 	require.True(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
-	m := w.manifest("sample")
-	before := m.DeepCopy()
-	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationRemoval, v1beta2.True)
-	require.NoError(t, w.client.Patch(t.Context(), m, client.MergeFrom(before)))
+	w.records("sample", func(r *record.Record) { r.Removal = w.manifest("sample").UID })
 	w.eventually("the Manifest is deleted after a bundle requests the removal", func() bool {
 		return !w.exists(&v1beta2.Manifest{}, home, "sample")
 	})

@@ -26,6 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // Options configure the Installer. Content and Render are required. Other fields have defaults.
@@ -36,8 +37,8 @@ type Options struct {
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 	// Accounts selects the account of each module. Default: the agent's own account.
 	Accounts guard.Accounts
-	// Signer signs records of the last applied version with the agent's key. The installer ignores records with
-	// another signature. Without a Signer, it ignores all records.
+	// Signer signs the records of Manifests with the agent's key. Without a Signer, the installer removes no modules,
+	// because no record of a removal has a valid signature.
 	Signer trust.Signer
 	// TryAgain receives Manifests to reconcile because missing content is available again. It can be nil.
 	TryAgain <-chan event.GenericEvent
@@ -81,6 +82,7 @@ type Installer struct {
 	actors  map[string]*actor // clients for the objects of modules, by user name
 	watches *watches
 	plans   plans
+	records record.Book
 	events  events.EventRecorder
 	now     func() time.Time
 
@@ -109,6 +111,7 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 		cluster: actors[""].cluster,
 		cached:  mgr.GetCache(),
 		actors:  actors,
+		records: record.Book{Signer: options.Signer},
 		watches: newWatches(lister, mgr.GetRESTMapper(), options.FieldManager),
 		events:  mgr.GetEventRecorder(options.FieldManager),
 		now:     time.Now,
@@ -146,7 +149,7 @@ type memo struct {
 	images string
 	// values is the value of AnnotationValues at the last comparison.
 	values string
-	// inherited is the value of AnnotationInherited at the last comparison.
+	// inherited is the record's digest of inherited objects at the last comparison.
 	inherited string
 	// pending is the generation that is not ready yet. pendingSince is the time of its first check, and checks is the
 	// number of its checks.
@@ -169,7 +172,7 @@ type memo struct {
 	retry     time.Time
 	// immutable contains the objects of the refused content with changed immutable fields.
 	immutable keys
-	// kept is the record of the last applied version. keptAt is the time when its objects were last compared.
+	// kept identifies the last applied version in the record. keptAt is the time when its objects were last compared.
 	kept   string
 	keptAt time.Time
 	// begun is true if the apply of a new version has started. recordFailed is true if the API server refused the

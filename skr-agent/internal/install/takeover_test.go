@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 const kedaOfLifecycleManager = `
@@ -70,16 +71,13 @@ func (w *world) installedByLifecycleManager(content, mark string) {
 func (w *world) inherits(name, content string, list []v1beta2.Resource) {
 	w.Helper()
 	w.wants(name, content, func(m *v1beta2.Manifest) {
-		metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationRestoring, v1beta2.True)
+		require.NoError(w, w.installer.records.Set(m, record.Record{Restoring: true}))
 	})
 	m := w.manifest(name)
 	before := m.DeepCopy()
 	m.Status.Synced, m.Status.State = list, v1beta2.StateProcessing
 	require.NoError(w, w.client.Status().Patch(w.Context(), m, client.MergeFrom(before)))
-	before = m.DeepCopy()
-	delete(m.Annotations, v1beta2.AnnotationRestoring)
-	m.Annotations[v1beta2.AnnotationInherited] = "sha256:of-the-list"
-	require.NoError(w, w.client.Patch(w.Context(), m, client.MergeFrom(before)))
+	w.records(name, func(r *record.Record) { r.Restoring, r.Inherited = false, "sha256:of-the-list" })
 }
 
 func TestModuleOfLifecycleManagerIsAdoptedUpgradedAndReturned(t *testing.T) {
@@ -159,9 +157,10 @@ func TestModuleOfLifecycleManagerIsAdoptedUpgradedAndReturned(t *testing.T) {
 	}
 
 	t.Log("a module that is returned stays installed, and lifecycle-manager can remove the agent's fields")
+	w.records("keda", func(r *record.Record) { r.Released = true })
 	m := w.manifest("keda")
 	before := m.DeepCopy()
-	m.Annotations[v1beta2.AnnotationUnmanaged], m.Annotations[v1beta2.AnnotationReleased] = v1beta2.True, v1beta2.True
+	m.Annotations[v1beta2.AnnotationUnmanaged] = v1beta2.True
 	require.NoError(t, w.client.Patch(ctx, m, client.MergeFrom(before)))
 	w.remove("keda")
 	w.eventually("the Manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "keda") })
@@ -200,10 +199,10 @@ func TestDefaultCROfLifecycleManagerBelongsToModule(t *testing.T) {
 	})
 
 	t.Log("the default CR of a returned module has no mark")
+	w.records("sample", func(r *record.Record) { r.Released = true })
 	m := w.manifest("sample")
 	before := m.DeepCopy()
 	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationUnmanaged, v1beta2.True)
-	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationReleased, v1beta2.True)
 	require.NoError(t, w.client.Patch(ctx, m, client.MergeFrom(before)))
 	w.remove("sample")
 	w.eventually("the Manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })

@@ -35,6 +35,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
@@ -214,10 +215,15 @@ func (w *world) manifest(name string) *v1beta2.Manifest {
 func (w *world) remove(name string) {
 	w.Helper()
 	m := w.manifest(name)
-	before := m.DeepCopy()
-	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationRemoval, v1beta2.True)
-	require.NoError(w, w.client.Patch(w.Context(), m, client.MergeFrom(before)))
+	w.records(name, func(r *record.Record) { r.Removal = m.UID })
 	require.NoError(w, w.client.Delete(w.Context(), m))
+}
+
+// records changes the record of a Manifest, as package objects does.
+func (w *world) records(name string, change func(*record.Record)) {
+	w.Helper()
+	book := record.Book{Signer: w.options.Signer}
+	require.NoError(w, book.Update(w.Context(), w.client, w.client, w.manifest(name), change))
 }
 
 // eventually waits until holds returns true. On a timeout, it logs the status of all Manifests.

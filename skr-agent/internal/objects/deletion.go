@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // deleteAll removes all objects of a Kyma that was deleted in the control plane: first modules, then sealed Secrets
@@ -45,15 +46,14 @@ func (s *Syncer) deleteKyma(ctx context.Context) error {
 // markRemoval records that a bundle requests the removal of a module. If a Manifest without this record is deleted,
 // its module stays installed.
 func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
-	if m.Annotations[v1beta2.AnnotationRemoval] == v1beta2.True {
+	if s.Records.Read(m).Removal == m.UID {
 		return nil
 	}
 	if err := s.Keeper.Leave(ctx, m); err != nil {
 		return err
 	}
-	before := m.DeepCopy()
-	m.Annotations = with(m.Annotations, map[string]string{v1beta2.AnnotationRemoval: v1beta2.True})
-	if err := s.Client.Patch(ctx, m, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	err := s.record(ctx, m, func(r *record.Record) { r.Removal = m.UID })
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("mark Manifest %s/%s for removal: %w", m.Namespace, m.Name, err)
 	}
 	return nil
@@ -61,7 +61,16 @@ func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 
 // clearRemoval drops the record of markRemoval if a bundle requests the module again.
 func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
-	delete(m.Annotations, v1beta2.AnnotationRemoval)
-	delete(m.Annotations, v1beta2.AnnotationUnmanaged)
-	return s.Keeper.Stay(ctx, m)
+	if err := s.Keeper.Stay(ctx, m); err != nil {
+		return err
+	}
+	if err := s.record(ctx, m, func(r *record.Record) { r.Removal = "" }); err != nil {
+		return fmt.Errorf("clear the removal of Manifest %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	return nil
+}
+
+// record changes the record of a Manifest.
+func (s *Syncer) record(ctx context.Context, m *v1beta2.Manifest, change func(*record.Record)) error {
+	return s.Records.Update(ctx, s.Client, s.Uncached, m, change, client.FieldOwner(FieldOwner))
 }

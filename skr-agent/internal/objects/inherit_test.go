@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 func TestInheritedObjectsAreAddedToInventoryOnce(t *testing.T) {
@@ -43,8 +44,8 @@ func TestInheritedObjectsAreAddedToInventoryOnce(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, names())
 	m := &v1beta2.Manifest{}
 	require.True(t, w.get(m, "keda"))
-	require.NotContains(t, m.Annotations, v1beta2.AnnotationRestoring)
-	require.NotEmpty(t, m.Annotations[v1beta2.AnnotationInherited])
+	require.False(t, record.Claims(m).Restoring)
+	require.NotEmpty(t, w.Records.Read(m).Inherited)
 	have(func(m *v1beta2.Manifest) { m.Status.Synced = m.Status.Synced[:1] })
 	w.writes = 0
 	w.sync(bundleOf(keda))
@@ -53,7 +54,7 @@ func TestInheritedObjectsAreAddedToInventoryOnce(t *testing.T) {
 
 	t.Log("inherited objects are added after an interrupted creation and to an existing Manifest")
 	have(func(m *v1beta2.Manifest) {
-		m.Annotations = map[string]string{v1beta2.AnnotationRestoring: v1beta2.True}
+		require.NoError(t, w.Records.Set(m, record.Record{Restoring: true}))
 	})
 	w.sync(bundleOf(keda))
 	require.Equal(t, []string{"a", "b"}, names())
@@ -70,7 +71,7 @@ func TestInheritedObjectsAreAddedToInventoryOnce(t *testing.T) {
 			GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 		})
 	})
-	metav1.SetMetaDataAnnotation(&stale.ObjectMeta, v1beta2.AnnotationRestoring, v1beta2.True)
+	require.NoError(t, w.Records.Set(stale, record.Record{Restoring: true}))
 	require.ErrorContains(t, w.writer().Inherit(ctx, stale, []bundle.ObjectRef{config("d")}),
 		"the object has been modified")
 	require.Contains(t, names(), "new")

@@ -44,7 +44,7 @@ func TestBundleCannotChangeTheIdentityOrTheRecordsOfAManifest(t *testing.T) {
 		},
 		Annotations: map[string]string{
 			v1beta2.AnnotationModule: "team/other", v1beta2.AnnotationFQDN: "makers.example/other",
-			v1beta2.AnnotationApplied: "{}", v1beta2.AnnotationUnmanaged: v1beta2.True, v1beta2.AnnotationImages: "{}",
+			v1beta2.AnnotationRecord: "{}", v1beta2.AnnotationUnmanaged: v1beta2.True, v1beta2.AnnotationImages: "{}",
 			v1beta2.AnnotationRecreate: v1beta2.True, "example.org/team": "a",
 		},
 		Release: []bundle.Content{{Name: "release"}},

@@ -11,6 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // Memory is the agent's record of the runtime's state, for restoring the Kyma and the Manifests after their deletion.
@@ -34,14 +35,16 @@ type Remembered struct {
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
 	// Leaving is the UID of the Manifest if a bundle requests its removal. Empty otherwise.
 	Leaving types.UID `json:"leaving,omitempty"`
-	// Marked is true if the Manifest had the annotation for removal. If the annotation disappears afterwards, the
-	// Manifest is not removed.
+	// Marked is true if the Manifest's record contained the removal. If the removal disappears afterwards, the Manifest
+	// is not removed.
 	Marked bool `json:"marked,omitempty"`
 }
 
 // Observe returns the memory after a read of the runtime. b is the last accepted bundle. kyma and b can be nil. A
-// deleted Manifest stays in the memory if b contains it or is nil.
-func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
+// deleted Manifest stays in the memory if b contains it or is nil. records reads the signed records of the Manifests.
+func (m Memory) Observe(
+	records record.Book, kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle,
+) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Checks: m.Checks}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
 		next.Kyma, next.Pins = kyma.Spec.DeepCopy(), kyma.Annotations[v1beta2.AnnotationPinnedVersions]
@@ -52,16 +55,16 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 		seen[live.Name] = true
 		before := m.manifest(live.Name)
 		now := Remembered{
-			Name: live.Name, Labels: maps.Clone(live.Labels), Annotations: withoutMarks(live.Annotations),
+			Name: live.Name, Labels: maps.Clone(live.Labels), Annotations: maps.Clone(live.Annotations),
 			Spec: *live.Spec.DeepCopy(), Synced: slices.Clone(live.Status.Synced),
 		}
-		restoring := live.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True
+		restoring, removed := record.Claims(live).Restoring, records.IsRemoved(live)
 		switch isLeaving := before != nil && before.isLeaving(live); {
-		case live.IsRemoved() || isLeaving:
+		case removed || isLeaving:
 			if restoring && before != nil {
 				now = *before // the live inventory is not restored yet
 			}
-			now.Leaving, now.Marked = live.UID, live.IsRemoved()
+			now.Leaving, now.Marked = live.UID, removed
 		case before != nil && before.Leaving == "" && (!live.DeletionTimestamp.IsZero() || restoring):
 			now = *before // the live inventory may be incomplete
 		}
@@ -77,8 +80,8 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	return next
 }
 
-// isLeaving reports whether a bundle removes a Manifest whose cached copy has no annotation for removal, because the
-// copy may be outdated.
+// isLeaving reports whether a bundle removes a Manifest whose cached copy does not record the removal, because the copy
+// may be outdated.
 func (r *Remembered) isLeaving(live *v1beta2.Manifest) bool {
 	return r.Leaving != "" && r.Leaving == live.UID && !r.Marked && live.DeletionTimestamp.IsZero()
 }
@@ -140,8 +143,7 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	for _, known := range m.Manifests {
 		switch found := live[known.Name]; {
 		case known.Leaving != "":
-			if found != nil && found.UID == known.Leaving &&
-				found.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True {
+			if found != nil && found.UID == known.Leaving && record.Claims(found).Restoring {
 				todo.finish = append(todo.finish, known)
 			}
 		case found == nil:
@@ -154,23 +156,9 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 				controllerutil.ContainsFinalizer(found, v1beta2.FinalizerManifest) {
 				todo.release = append(todo.release, *found)
 			}
-		case found.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True:
+		case record.Claims(found).Restoring:
 			todo.restore = append(todo.restore, known)
 		}
 	}
 	return todo
-}
-
-// withoutMarks drops the annotations removal and restoring, which belong to one live object.
-func withoutMarks(annotations map[string]string) map[string]string {
-	kept := map[string]string{}
-	for name, value := range annotations {
-		if name != v1beta2.AnnotationRemoval && name != v1beta2.AnnotationRestoring {
-			kept[name] = value
-		}
-	}
-	if len(kept) == 0 {
-		return nil
-	}
-	return kept
 }

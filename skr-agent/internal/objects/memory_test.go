@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // installed returns a Manifest of a module with one object.
@@ -34,12 +35,16 @@ func installed(name string, uid types.UID, change ...func(*v1beta2.Manifest)) v1
 
 func deleted(m *v1beta2.Manifest) { m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 
-func marked(annotation string) func(*v1beta2.Manifest) {
-	return func(m *v1beta2.Manifest) { m.Annotations = map[string]string{annotation: v1beta2.True} }
+func unmanagedByBundle(m *v1beta2.Manifest) {
+	m.Annotations = map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True}
 }
 
 func TestDeletedObjectsAreRestored(t *testing.T) {
-	before := Memory{}.Observe(&v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "fast"}},
+	own, other := record.Book{Signer: signer(t)}, record.Book{Signer: signer(t)}
+	recorded := func(by record.Book, r record.Record) func(*v1beta2.Manifest) {
+		return func(m *v1beta2.Manifest) { require.NoError(t, by.Set(m, r)) }
+	}
+	before := Memory{}.Observe(own, &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "fast"}},
 		[]v1beta2.Manifest{installed("keda", "1")}, nil)
 	kyma := &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "regular"}}
 	for name, c := range map[string]struct {
@@ -67,15 +72,29 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 		"deleted Manifest that is not in memory": {
 			kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, release: []string{"keda"}, keeps: 1,
 		},
-		"deleted Manifest with the annotation for removal": {
+		"deleted Manifest with a recorded removal": {
 			memory: before, kyma: kyma,
-			live: []v1beta2.Manifest{installed("keda", "1", deleted, marked(v1beta2.AnnotationRemoval))}, keeps: 1,
+			live: []v1beta2.Manifest{
+				installed("keda", "1", deleted, recorded(own, record.Record{Removal: "1"})),
+			}, keeps: 1,
+		},
+		"deleted Manifest with a removal that another key signed": {
+			memory: before, kyma: kyma,
+			live: []v1beta2.Manifest{
+				installed("keda", "1", deleted, recorded(other, record.Record{Removal: "1"})),
+			}, release: []string{"keda"}, keeps: 1,
+		},
+		"deleted Manifest with the removal of a former Manifest": {
+			memory: before, kyma: kyma,
+			live: []v1beta2.Manifest{
+				installed("keda", "2", deleted, recorded(own, record.Record{Removal: "1"})),
+			}, release: []string{"keda"}, keeps: 1,
 		},
 		"deleted Manifest that is unmanaged": {
 			memory: before, kyma: kyma,
-			live: []v1beta2.Manifest{installed("keda", "1", deleted, marked(v1beta2.AnnotationUnmanaged))}, keeps: 1,
+			live: []v1beta2.Manifest{installed("keda", "1", deleted, unmanagedByBundle)}, keeps: 1,
 		},
-		"deleted Manifest without the annotation whose module the bundle removes": {
+		"deleted Manifest without a recorded removal whose module the bundle removes": {
 			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)},
 			removals: []string{"keda"}, keeps: 1,
 		},
@@ -89,7 +108,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 		},
 		"interrupted restore": {
 			memory: before, kyma: kyma,
-			live:    []v1beta2.Manifest{installed("keda", "2", marked(v1beta2.AnnotationRestoring))},
+			live:    []v1beta2.Manifest{installed("keda", "2", recorded(own, record.Record{Restoring: true}))},
 			restore: []string{"keda"}, keeps: 1,
 		},
 		"missing Manifest that is not in the last bundle": {memory: before, kyma: kyma, bundle: "other"},
@@ -110,7 +129,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 			if c.bundle == "-" {
 				b = nil
 			}
-			memory := c.memory.Observe(c.kyma, c.live, b)
+			memory := c.memory.Observe(own, c.kyma, c.live, b)
 			todo := memory.missing(c.kyma, c.live, b)
 			var release, restore []string
 			for _, m := range todo.release {
@@ -131,16 +150,18 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 	}
 }
 
-func TestManifestWithoutRemovalAnnotationIsReleased(t *testing.T) {
+func TestManifestWithoutRecordedRemovalIsReleased(t *testing.T) {
+	own := record.Book{Signer: signer(t)}
+	marked := func(m *v1beta2.Manifest) { require.NoError(t, own.Set(m, record.Record{Removal: m.UID})) }
 	kyma, b := &v1beta2.Kyma{}, bundleOf(module("keda", "1.0.0"))
-	known := Memory{}.Observe(kyma, []v1beta2.Manifest{installed("keda", "1")}, b)
+	known := Memory{}.Observe(own, kyma, []v1beta2.Manifest{installed("keda", "1")}, b)
 	seen := func(m Memory, manifests ...v1beta2.Manifest) Memory {
 		for _, manifest := range manifests {
-			m = m.Observe(kyma, []v1beta2.Manifest{manifest}, b)
+			m = m.Observe(own, kyma, []v1beta2.Manifest{manifest}, b)
 		}
 		return m
 	}
-	unmarked, withMark := installed("keda", "1"), installed("keda", "1", marked(v1beta2.AnnotationRemoval))
+	unmarked, withMark := installed("keda", "1"), installed("keda", "1", marked)
 	gone := installed("keda", "1", deleted)
 	for name, memory := range map[string]Memory{
 		"annotation was observed and then removed": seen(known, withMark, unmarked),
@@ -152,14 +173,14 @@ func TestManifestWithoutRemovalAnnotationIsReleased(t *testing.T) {
 		require.Len(t, seen(memory, gone).missing(kyma, []v1beta2.Manifest{gone}, b).release, 1,
 			"%s: the Manifest must be released", name)
 	}
-	back := seen(known, withMark, unmarked).Observe(kyma, nil, b)
+	back := seen(known, withMark, unmarked).Observe(own, kyma, nil, b)
 	require.Len(t, back.missing(kyma, nil, b).restore, 1,
 		"a Manifest without the annotation must be restored")
 
 	stale := seen(known.leaving("keda", "1"), unmarked)
-	require.Empty(t, stale.Observe(kyma, nil, b).Manifests, "the observed copy is older than the annotation")
+	require.Empty(t, stale.Observe(own, kyma, nil, b).Manifests, "the observed copy is older than the annotation")
 	again := seen(known.leaving("keda", "1"), withMark).leaving("keda", "").leaving("keda", "1")
-	require.Empty(t, seen(again, unmarked).Observe(kyma, nil, b).Manifests,
+	require.Empty(t, seen(again, unmarked).Observe(own, kyma, nil, b).Manifests,
 		"the annotation was set, cleared and set again")
 }
 
@@ -168,7 +189,7 @@ func TestManifestWithoutRemovalAnnotationIsReleased(t *testing.T) {
 func TestManifestDeletedDuringARoundKeepsItsInventory(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background() // also used during cleanup
-	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}
+	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: w.Records.Signer}
 	t.Cleanup(func() {
 		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
 	})
@@ -187,7 +208,7 @@ func TestManifestDeletedDuringARoundKeepsItsInventory(t *testing.T) {
 	require.True(t, w.get(keda, "keda"))
 	require.Equal(t, list, keda.Status.Synced)
 	require.Equal(t, "1.0.0", keda.Spec.Version, "the Manifest must be restored before it is upgraded")
-	require.NotContains(t, keda.Annotations, v1beta2.AnnotationRestoring)
+	require.False(t, record.Claims(keda).Restoring)
 	require.True(t, w.get(&v1beta2.Manifest{}, "nats"), "a new module must not wait")
 	w.sync(next)
 	require.True(t, w.get(keda, "keda"))
@@ -198,7 +219,7 @@ func TestManifestDeletedDuringARoundKeepsItsInventory(t *testing.T) {
 func TestRemovalContinuesAfterInterruptedRestore(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background() // also used during cleanup
-	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}
+	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: w.Records.Signer}
 	t.Cleanup(func() {
 		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
 	})
@@ -224,13 +245,16 @@ func TestRemovalContinuesAfterInterruptedRestore(t *testing.T) {
 		b.State.Manifests, b.Statement.Predicate.Removals, b.Statement.Predicate.Deleting = nil, []string{"keda"},
 			deleting
 		w.sync(b)
-		change(func() { keda.Annotations[v1beta2.AnnotationRestoring], keda.Status.Synced = v1beta2.True, nil })
+		change(func() {
+			r := w.Records.Read(keda)
+			r.Restoring, keda.Status.Synced = true, nil
+			require.NoError(t, w.Records.Set(keda, r))
+		})
 		_, err = w.Keeper.Restore(ctx, b)
 		require.NoError(t, err)
 		require.False(t, w.get(keda, "keda"), "the Manifest must still be in deletion")
-		require.NotContains(t, keda.Annotations, v1beta2.AnnotationRestoring,
-			"the installer must reconcile the Manifest")
-		require.True(t, keda.IsRemoved())
+		require.False(t, record.Claims(keda).Restoring, "the installer must reconcile the Manifest")
+		require.True(t, w.Records.IsRemoved(keda))
 		require.Equal(t, list, keda.Status.Synced, "the removal needs the inventory")
 	}
 }
@@ -248,7 +272,7 @@ func (f full) Create(ctx context.Context, o client.Object, opts ...client.Create
 func TestUnsavedMemoryDoesNotBlockRestoreOrRemoval(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	w.Keeper = &Keeper{Client: cluster, Uncached: full{cluster}, Signer: signer(t)}
+	w.Keeper = &Keeper{Client: cluster, Uncached: full{cluster}, Signer: w.Records.Signer}
 	b := bundleOf(module("keda", "1.0.0"), module("nats", "1.0.0"))
 	w.sync(b)
 	_, err := w.Keeper.Restore(ctx, b)
@@ -291,7 +315,7 @@ func TestMemorySignedWithAnotherKeyIsIgnored(t *testing.T) {
 	t.Cleanup(func() {
 		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
 	})
-	own := signer(t)
+	own := w.Records.Signer
 	keeper := &Keeper{Client: cluster, Uncached: cluster, Signer: own}
 	w.Keeper = keeper
 	b := bundleOf(module("keda", "1.0.0"))
@@ -324,5 +348,5 @@ func TestMemoryKeepsCheckResults(t *testing.T) {
 	known := Memory{
 		Checks: []checks.Record{{Module: "keda", Version: "1.0.0", States: []checks.State{{Name: "a", Before: "0.5"}}}},
 	}
-	require.Equal(t, known.Checks, known.Observe(nil, nil, nil).leaving("keda", "1").Checks)
+	require.Equal(t, known.Checks, known.Observe(record.Book{}, nil, nil, nil).leaving("keda", "1").Checks)
 }

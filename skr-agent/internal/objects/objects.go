@@ -19,6 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
@@ -32,6 +33,8 @@ type Syncer struct {
 	Secrets *secrets.Keeper
 	// Keeper records the Manifests that a bundle removes. Nil disables the record.
 	Keeper *Keeper
+	// Records writes the records of Manifests. The installer removes a module only if the record has its signature.
+	Records record.Book
 	// Label sets labels on the agent's namespace. Nil disables the labels.
 	Label func(ctx context.Context, want map[string]string) error
 
@@ -140,7 +143,8 @@ func (s *Syncer) install(
 // writer returns the clients and functions for the takeover phases.
 func (s *Syncer) writer() takeover.Writer {
 	return takeover.Writer{
-		Client: s.Client, Uncached: s.Uncached, Try: s.attempts.try, Failing: s.attempts.failing, Patch: s.patch,
+		Client: s.Client, Uncached: s.Uncached, Records: s.Records,
+		Try: s.attempts.try, Failing: s.attempts.failing, Patch: s.patch,
 		Delete:      s.delete,
 		Definitions: definitions, Owner: FieldOwner, Owners: []string{FieldOwner, defaultOwner},
 	}
@@ -224,8 +228,11 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 			Spec: want.Spec,
 		}
 		if len(want.Inherited) > 0 {
-			// AnnotationRestoring stays until the inherited objects are in the inventory.
-			manifest.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationRestoring: v1beta2.True})
+			// The installer waits until the inherited objects are in the inventory.
+			manifest.Annotations = maps.Clone(want.Annotations)
+			if err := s.Records.Set(manifest, record.Record{Restoring: true}); err != nil {
+				return err
+			}
 		}
 		switch err := s.Client.Create(ctx, manifest); {
 		case apierrors.IsAlreadyExists(err):
@@ -273,7 +280,7 @@ func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest, gate mainten
 func (s *Syncer) renewLeaving(
 	ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, gate maintenance.Gate,
 ) error {
-	if gate.HoldsLeaving() || !manifest.IsRemoved() || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
+	if gate.HoldsLeaving() || !s.Records.IsRemoved(manifest) || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 		return nil
 	}
 	want.Spec.CustomResourcePolicy, want.Spec.Resource = manifest.Spec.CustomResourcePolicy, manifest.Spec.Resource
@@ -282,6 +289,11 @@ func (s *Syncer) renewLeaving(
 
 // renew updates the metadata and the spec of an existing Manifest.
 func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
+	if manifest.DeletionTimestamp.IsZero() && record.ClaimsRemoval(manifest) {
+		if err := s.clearRemoval(ctx, manifest); err != nil {
+			return err
+		}
+	}
 	before := manifest.DeepCopy()
 	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels),
 		with(manifest.Annotations, want.Annotations)
@@ -291,10 +303,8 @@ func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bun
 			delete(manifest.Annotations, annotation)
 		}
 	}
-	if manifest.DeletionTimestamp.IsZero() && manifest.IsRemoved() {
-		if err := s.clearRemoval(ctx, manifest); err != nil {
-			return err
-		}
+	if manifest.DeletionTimestamp.IsZero() {
+		delete(manifest.Annotations, v1beta2.AnnotationUnmanaged)
 	}
 	if !sameSpec(manifest.Spec, want.Spec) {
 		manifest.Spec = want.Spec

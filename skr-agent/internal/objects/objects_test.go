@@ -26,6 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/lender"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
@@ -96,7 +97,9 @@ func newWorld(t *testing.T) *world {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
 	w := &world{T: t}
-	w.Syncer = &Syncer{Client: counting{cluster, w}, Secrets: &secrets.Keeper{}}
+	w.Syncer = &Syncer{
+		Client: counting{cluster, w}, Secrets: &secrets.Keeper{}, Records: record.Book{Signer: signer(t)},
+	}
 	for _, o := range []client.Object{&v1beta2.Kyma{}, &v1beta2.Manifest{}, &v1beta2.ModuleTemplate{},
 		&v1beta2.ModuleReleaseMeta{}} {
 		require.NoError(t, cluster.DeleteAllOf(t.Context(), o, client.InNamespace(namespace)))
@@ -290,6 +293,26 @@ func TestSyncLabelsAgentNamespace(t *testing.T) {
 	require.ErrorIs(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(3*time.Hour)).Err(), guard.ErrExposed)
 }
 
+// An agent of version 0.1.0 stored a removal in an unsigned annotation.
+func TestRemovalThatVersion010StartedContinues(t *testing.T) {
+	w := newWorld(t)
+	w.sync(bundleOf(module("keda", "1.0.0")))
+	manifest := &v1beta2.Manifest{}
+	require.True(t, w.get(manifest, "keda"))
+	manifest.Finalizers = []string{v1beta2.FinalizerManifest}
+	manifest.Annotations = map[string]string{"kyma-pull.dev/removal": "true"}
+	require.NoError(t, cluster.Update(t.Context(), manifest))
+	require.NoError(t, cluster.Delete(t.Context(), manifest))
+	removal := bundleOf()
+	removal.Statement.Predicate.Removals = []string{"keda"}
+	w.sync(removal)
+	require.False(t, w.get(manifest, "keda"), "the Manifest must be in deletion")
+	require.True(t, w.Records.IsRemoved(manifest))
+	require.NotContains(t, manifest.Annotations, "kyma-pull.dev/removal")
+	manifest.Finalizers = nil
+	require.NoError(t, cluster.Update(t.Context(), manifest))
+}
+
 func TestModuleRequestedDuringDeletionIsReinstalled(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -305,7 +328,7 @@ func TestModuleRequestedDuringDeletionIsReinstalled(t *testing.T) {
 	again.Spec.CustomResourcePolicy = v1beta2.PolicyIgnore
 	w.sync(bundleOf(again))
 	require.False(t, w.get(manifest, "keda"), "the Manifest must be in deletion")
-	require.True(t, manifest.IsRemoved(), "the removal must continue")
+	require.True(t, w.Records.IsRemoved(manifest), "the removal must continue")
 	require.Equal(t, "2.0.0", manifest.Spec.Version)
 	require.Equal(t, v1beta2.PolicyCreateAndDelete, manifest.Spec.CustomResourcePolicy,
 		"the default CR must still be deleted")
@@ -313,7 +336,7 @@ func TestModuleRequestedDuringDeletionIsReinstalled(t *testing.T) {
 	require.NoError(t, cluster.Update(ctx, manifest))
 	w.sync(bundleOf(again))
 	require.True(t, w.get(manifest, "keda"), "the module must be installed again")
-	require.False(t, manifest.IsRemoved())
+	require.False(t, w.Records.IsRemoved(manifest))
 	require.Equal(t, v1beta2.PolicyIgnore, manifest.Spec.CustomResourcePolicy)
 
 	manifest.Finalizers = []string{v1beta2.FinalizerManifest}

@@ -30,7 +30,7 @@ func kymaWith(modules ...[3]string) *v1beta2.Kyma {
 func TestRestoredKymaKeepsPinnedVersions(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}
+	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: w.Records.Signer}
 	forget := func() {
 		_ = cluster.Delete(context.Background(), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret},

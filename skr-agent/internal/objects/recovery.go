@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // Keeper restores deleted Kymas and Manifests. It stores the necessary state in a Secret. It is not safe for
@@ -28,7 +30,8 @@ import (
 type Keeper struct {
 	// Client can read from a cache. Uncached does not.
 	Client, Uncached client.Client
-	// Signer signs the Secret with the agent's key. The Keeper ignores a Secret with another signature.
+	// Signer signs the Secret and the records of Manifests with the agent's key. The Keeper ignores a Secret with
+	// another signature.
 	Signer trust.Signer
 
 	memory Memory
@@ -54,6 +57,8 @@ const (
 	signedAs = "kyma-pull agent memory v1\n"
 )
 
+func (k *Keeper) records() record.Book { return record.Book{Signer: k.Signer} }
+
 // Restore restores deleted Manifests with their inventories, and the runtime's Kyma with its last spec. If another
 // client deletes a Manifest, the module's objects stay and the Manifest is created again. b is the last accepted
 // bundle. It can be nil.
@@ -74,11 +79,11 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	k.whole = ""
 	if b != nil && b.Statement.Predicate.Deleting {
 		// The Kyma is being removed, so its spec is not remembered.
-		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests})
+		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(k.records(), nil, manifests, b).Manifests})
 		return nil, errors.Join(saved, k.finishAll(ctx, k.memory.missing(nil, manifests, b).finish))
 	}
 	// If a quota refuses the Secret, this process uses the unsaved memory.
-	problems := []error{k.keep(ctx, k.memory.Observe(kyma, manifests, b))}
+	problems := []error{k.keep(ctx, k.memory.Observe(k.records(), kyma, manifests, b))}
 	todo := k.memory.missing(kyma, manifests, b)
 	if todo.kyma {
 		made, err := k.restoreKyma(ctx, b)
@@ -151,10 +156,14 @@ func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error
 func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, error) {
 	manifest := &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: known.Name, Labels: known.Labels,
-			Annotations: with(known.Annotations, map[string]string{v1beta2.AnnotationRestoring: v1beta2.True}),
+			Namespace: namespace, Name: known.Name, Labels: known.Labels, Annotations: maps.Clone(known.Annotations),
 		},
 		Spec: *known.Spec.DeepCopy(),
+	}
+	r := k.records().Read(manifest)
+	r.Restoring, r.Removal = true, ""
+	if err := k.records().Set(manifest, r); err != nil {
+		return false, fmt.Errorf("restore Manifest %s/%s: %w", namespace, known.Name, err)
 	}
 	made, err := k.create(ctx, manifest, "Manifest")
 	if err != nil {
@@ -215,7 +224,7 @@ func (k *Keeper) finish(ctx context.Context, known Remembered) (bool, error) {
 	if err := k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: known.Name}, manifest); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	if manifest.Annotations[v1beta2.AnnotationRestoring] != v1beta2.True {
+	if !record.Claims(manifest).Restoring {
 		return false, nil // already restored, but the cache is outdated
 	}
 	return true, k.restoreInventory(ctx, manifest, known.Synced)
@@ -232,9 +241,8 @@ func (k *Keeper) restoreInventory(ctx context.Context, manifest *v1beta2.Manifes
 	if err := k.Uncached.Status().Patch(ctx, manifest, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("restore status of Manifest %s/%s: %w", namespace, manifest.Name, err)
 	}
-	before = manifest.DeepCopy()
-	delete(manifest.Annotations, v1beta2.AnnotationRestoring)
-	if err := k.Uncached.Patch(ctx, manifest, client.MergeFrom(before)); err != nil {
+	err := k.records().Update(ctx, k.Uncached, k.Uncached, manifest, func(r *record.Record) { r.Restoring = false })
+	if err != nil {
 		return fmt.Errorf("restore Manifest %s/%s: %w", namespace, manifest.Name, err)
 	}
 	return nil
@@ -266,7 +274,7 @@ func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 }
 
 // Leave records that a bundle removes a Manifest, before the Manifest is deleted. If the record cannot be saved, it
-// does not return an error, because an annotation also marks the removal.
+// does not return an error, because the Manifest's record also contains the removal.
 func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
@@ -137,7 +138,7 @@ func TestReleasePhaseReturnsFieldsToLifecycleManager(t *testing.T) {
 	held := &v1beta2.Manifest{}
 	require.True(t, w.get(held, "keda"))
 	controllerutil.AddFinalizer(held, v1beta2.FinalizerManifest)
-	held.Annotations = map[string]string{v1beta2.AnnotationRestoring: v1beta2.True}
+	require.NoError(t, w.Records.Set(held, record.Record{Restoring: true}))
 	require.NoError(t, cluster.Update(ctx, held))
 
 	t.Log("Manifests are deleted as unmanaged, after the installer returned their objects")
@@ -147,12 +148,8 @@ func TestReleasePhaseReturnsFieldsToLifecycleManager(t *testing.T) {
 	require.Empty(t, out.PhaseDone)
 	require.NoError(t, cluster.Get(ctx, client.ObjectKeyFromObject(held), held))
 	require.False(t, held.DeletionTimestamp.IsZero())
-	for annotation, want := range map[string]string{
-		v1beta2.AnnotationUnmanaged: "true", v1beta2.AnnotationReleased: "true", v1beta2.AnnotationRemoval: "true",
-		v1beta2.AnnotationRestoring: "",
-	} {
-		require.Equal(t, want, held.Annotations[annotation], annotation)
-	}
+	require.Equal(t, "true", held.Annotations[v1beta2.AnnotationUnmanaged])
+	require.Equal(t, record.Record{Released: true, Removal: held.UID}, w.Records.Read(held))
 	held.Finalizers = nil
 	require.NoError(t, cluster.Update(ctx, held))
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // Inherit adds the objects that lifecycle-manager installed to the inventory of a Manifest, once for each list of
@@ -20,10 +21,11 @@ import (
 // Inherit can be interrupted and called again. Its last write lets the installer continue.
 func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherited []bundle.ObjectRef) error {
 	digest := inheritedDigest(inherited)
-	if digest == "" || manifest.Annotations[v1beta2.AnnotationInherited] == digest {
+	if digest == "" || w.Records.Read(manifest).Inherited == digest {
 		return nil
 	}
-	if err := w.pauseInstaller(ctx, manifest); err != nil {
+	// The installer waits until Inherit is complete.
+	if err := w.record(ctx, manifest, func(r *record.Record) { r.Restoring = true }); err != nil {
 		return err
 	}
 	before := manifest.DeepCopy()
@@ -36,17 +38,16 @@ func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherit
 		Patch(ctx, manifest, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("add inherited objects to the inventory of Manifest %s/%s: %w", namespace, manifest.Name, err)
 	}
-	before = manifest.DeepCopy()
-	delete(manifest.Annotations, v1beta2.AnnotationRestoring)
-	metav1.SetMetaDataAnnotation(&manifest.ObjectMeta, v1beta2.AnnotationInherited, digest)
-	return w.Patch(ctx, before, manifest, "Manifest")
+	return w.record(ctx, manifest, func(r *record.Record) { r.Restoring, r.Inherited = false, digest })
 }
 
-// pauseInstaller keeps the installer from reconciling a Manifest.
-func (w Writer) pauseInstaller(ctx context.Context, manifest *v1beta2.Manifest) error {
-	before := manifest.DeepCopy()
-	metav1.SetMetaDataAnnotation(&manifest.ObjectMeta, v1beta2.AnnotationRestoring, v1beta2.True)
-	return w.Patch(ctx, before, manifest, "Manifest")
+// record changes the record of a Manifest.
+func (w Writer) record(ctx context.Context, manifest *v1beta2.Manifest, change func(*record.Record)) error {
+	err := w.Records.Update(ctx, w.Client, w.Uncached, manifest, change, client.FieldOwner(w.Owner))
+	if err != nil {
+		return fmt.Errorf("update the record of Manifest %s/%s: %w", namespace, manifest.Name, err)
+	}
+	return nil
 }
 
 // inheritedDigest returns the digest of a list of inherited objects, or "" for an empty list.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 const namespace = v1beta2.RuntimeNamespace
@@ -33,6 +34,8 @@ type Phases struct {
 type Writer struct {
 	// Client may read from a cache. Uncached does not.
 	Client, Uncached client.Client
+	// Records writes the records of Manifests.
+	Records record.Book
 	// Try calls write for an object, except during the backoff after a failure. Failing reports whether a write for
 	// the bundle failed.
 	Try     func(kind, name, module string, write func() error)
@@ -121,9 +124,12 @@ func (w Writer) release(ctx context.Context) bool {
 		m := &manifests.Items[i]
 		w.Try("Manifest", m.Name, m.Module(), func() error {
 			before := m.DeepCopy()
-			delete(m.Annotations, v1beta2.AnnotationRestoring)
+			r := w.Records.Read(m)
+			r.Restoring, r.Released = false, true
+			if err := w.Records.Set(m, r); err != nil {
+				return err
+			}
 			metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationUnmanaged, v1beta2.True)
-			metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationReleased, v1beta2.True)
 			if err := w.Patch(ctx, before, m, "Manifest"); err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // Facts is the input of the report about a takeover phase.
@@ -117,8 +118,9 @@ func adopted(facts Facts) (modules []string, why string) {
 
 // isAdopted reports whether a Manifest contains its inherited objects and was applied completely in any version.
 func isAdopted(m *v1beta2.Manifest) bool {
-	return m.Annotations[v1beta2.AnnotationInherited] != "" && m.DeletionTimestamp.IsZero() &&
-		(m.Applied() != nil || meta.IsStatusConditionTrue(m.Status.Conditions, v1beta2.ConditionInstallation))
+	claims := record.Claims(m)
+	return claims.Inherited != "" && m.DeletionTimestamp.IsZero() &&
+		(claims.Applied != nil || meta.IsStatusConditionTrue(m.Status.Conditions, v1beta2.ConditionInstallation))
 }
 
 func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 type Phases struct {
@@ -19,6 +20,7 @@ type Phases struct {
 
 type Writer struct {
 	Client, Uncached client.Client
+	Records          record.Book
 	Try              func(kind, name, module string, write func() error)
 	Failing          func() bool
 	Patch            func(ctx context.Context, before, after client.Object, kind string) error

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // Followed is the result of Follow: the bundle with the modules that the runtime selected itself.
@@ -89,7 +90,7 @@ func unasked(b *bundle.Bundle, installed []v1beta2.Manifest) *bundle.Bundle {
 	has, removed := map[string]bool{}, map[string]bool{}
 	for i := range installed {
 		has[installed[i].Module()] = true
-		removed[installed[i].Module()] = installed[i].IsRemoved()
+		removed[installed[i].Module()] = record.ClaimsRemoval(&installed[i])
 	}
 	own := *b
 	own.State.Manifests = slices.DeleteFunc(slices.Clone(b.State.Manifests), func(m bundle.Manifest) bool {

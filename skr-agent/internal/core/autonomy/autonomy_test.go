@@ -11,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 func manifest(module, channel, version string) bundle.Manifest {
@@ -309,7 +310,10 @@ func TestUnknownRequestNeitherAddsNorRemovesModules(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
 		removing := installed("nats@2.0.0")
-		removing[0].Annotations = map[string]string{v1beta2.AnnotationRemoval: v1beta2.True}
+		removing[0].UID = "1"
+		if err := (record.Book{}).Set(&removing[0], record.Record{Removal: "1"}); err != nil {
+			t.Fatal(err)
+		}
 		want = "watcher@1.0.0; removes [gone nats]; decided []"
 		if got := textOf(Follow(b, kyma, removing)); got != want {
 			t.Errorf("%s, removal has begun: got\n%s\nwant\n%s", name, got, want)

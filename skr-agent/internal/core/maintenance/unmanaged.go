@@ -5,6 +5,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // Unmanaged returns the installed versions of unmanaged modules by name. known is the result of the previous call.
@@ -26,7 +27,7 @@ func Unmanaged(
 		m := manifests[want.Module]
 		switch {
 		case m != nil && (want.Unmanaged || m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True):
-			versions[want.Module] = m.RunningVersion()
+			versions[want.Module] = record.RunningVersion(m)
 		case m != nil:
 		case known[want.Module] != "" || unmanagedVersion(kyma, want.Module) != "":
 			versions[want.Module] = cmp.Or(known[want.Module], unmanagedVersion(kyma, want.Module))

@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
@@ -77,7 +78,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 	for i := range facts.Manifests {
 		m := &facts.Manifests[i]
 		module := bundle.ReportedModule{
-			Name: m.Module(), Channel: m.Labels[v1beta2.LabelChannel], Version: m.RunningVersion(),
+			Name: m.Module(), Channel: m.Labels[v1beta2.LabelChannel], Version: record.RunningVersion(m),
 			State: cmp.Or(m.Status.State, v1beta2.StateProcessing), Reason: reasonOf(m), Message: message(m),
 			Manifest: &v1beta2.TrackingObject{
 				TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},

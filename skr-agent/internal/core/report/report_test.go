@@ -232,10 +232,10 @@ func TestReportedVersionIsTheAppliedVersion(t *testing.T) {
 		t.Errorf("got %+v without an applied version, want the version of the spec", got)
 	}
 	for applied, want := range map[string][2]string{
-		`{"version":"1.0.0","install":{"name":"a"}}`: {"1.0.0", "2.0.0"},
-		`{"version":"2.0.0","install":{"name":"a"}}`: {"2.0.0", ""}, `{`: {"2.0.0", ""},
+		`{"applied":{"version":"1.0.0","install":{"name":"a"}}}`: {"1.0.0", "2.0.0"},
+		`{"applied":{"version":"2.0.0","install":{"name":"a"}}}`: {"2.0.0", ""}, `{`: {"2.0.0", ""},
 	} {
-		m.Annotations = map[string]string{v1beta2.AnnotationApplied: applied}
+		m.Annotations = map[string]string{v1beta2.AnnotationRecord: `{"record":` + applied + `}`}
 		if got := stated(); got.Version != want[0] || got.Wanted != want[1] {
 			t.Errorf("got %+v for applied version %s, want version %q and wanted version %q", got, applied, want[0],
 				want[1])

@@ -24,7 +24,7 @@ func TestReportHasTakeoverProgress(t *testing.T) {
 	manifest := func(annotation string, condition metav1.ConditionStatus) []v1beta2.Manifest {
 		m := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}}
 		if annotation != "" {
-			m.Annotations = map[string]string{v1beta2.AnnotationInherited: annotation}
+			m.Annotations = map[string]string{v1beta2.AnnotationRecord: `{"record":{"inherited":"` + annotation + `"}}`}
 		}
 		m.Status.State = v1beta2.StateProcessing
 		m.Status.Conditions = []metav1.Condition{

@@ -1,4 +1,4 @@
-package v1beta2
+package record
 
 import (
 	"encoding/json"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
 func TestAppliedVersionOmitsImagesThatExceedTheLimit(t *testing.T) {
@@ -16,15 +18,15 @@ func TestAppliedVersionOmitsImagesThatExceedTheLimit(t *testing.T) {
 		images = append(images,
 			fmt.Sprintf("registry.example.org/some/long/path/to/an/image-%d:1.0.0@sha256:%064d", n, n))
 	}
-	m := &Manifest{Spec: ManifestSpec{Version: "1.0.0", LocalizedImages: images[:2]}}
-	m.Annotations = map[string]string{AnnotationImages: "{}"}
-	few := m.RequestedVersion()
+	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "1.0.0", LocalizedImages: images[:2]}}
+	m.Annotations = map[string]string{v1beta2.AnnotationImages: "{}"}
+	few := Requested(m)
 	m.Spec.Resource = &unstructured.Unstructured{Object: map[string]any{"spec": long}}
-	large := m.RequestedVersion()
+	large := Requested(m)
 	m.Spec.LocalizedImages = images
-	many := m.RequestedVersion()
-	m.Annotations[AnnotationImages] = long
-	most := m.RequestedVersion()
+	many := Requested(m)
+	m.Annotations[v1beta2.AnnotationImages] = long
+	most := Requested(m)
 	for name, c := range map[string]struct {
 		wanted  AppliedVersion
 		without bool
@@ -38,6 +40,6 @@ func TestAppliedVersionOmitsImagesThatExceedTheLimit(t *testing.T) {
 		}
 	}
 	if few.Digest == large.Digest || many.Digest == most.Digest {
-		t.Error("the digest does not cover the parts that the annotation omits")
+		t.Error("the digest does not cover the parts that the record omits")
 	}
 }

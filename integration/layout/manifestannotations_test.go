@@ -1,0 +1,104 @@
+package layout
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	// maxManifestAnnotations limits the annotations that the agent itself sets on Manifests.
+	maxManifestAnnotations = 5
+	onManifest             = "set on a Manifest by the agent"
+)
+
+// annotationsOfAgent lists the annotations in the code that reads and writes Manifests, by their use. A new annotation
+// on Manifests usually belongs into record.Record instead.
+var annotationsOfAgent = map[string]string{
+	"AnnotationImages": onManifest, "AnnotationKymas": onManifest, "AnnotationModule": onManifest,
+	"AnnotationRecord": onManifest, "AnnotationValues": onManifest,
+
+	"AnnotationRecreate":         "set on a Manifest by a bundle",
+	"AnnotationRequiresFeatures": "set on a Manifest by a bundle",
+	"AnnotationUsesValues":       "set on a Manifest by a bundle",
+	"AnnotationAdopt":            "set on a module's object by its owner",
+	"AnnotationDeleteWithData":   "set on a module's object by its owner",
+	"AnnotationIgnoreFields":     "set on a module's object by its owner",
+	"AnnotationPinnedVersions":   "set on the runtime's Kyma",
+
+	"AnnotationCustomStateCheck":  "of lifecycle-manager",
+	"AnnotationFQDN":              "of lifecycle-manager",
+	"AnnotationOwnedBy":           "of lifecycle-manager",
+	"AnnotationOwnedByDeprecated": "of lifecycle-manager",
+	"AnnotationUnmanaged":         "of lifecycle-manager",
+}
+
+// literalsOfAgent lists the files that can contain a name with the project's prefix as a string.
+var literalsOfAgent = map[string]string{
+	"skr-agent/internal/record/former.go":      "annotations of version 0.1.0, which the agent only reads",
+	"skr-agent/internal/install/watches.go":    "marks in the cache of watches, which the cluster does not store",
+	"skr-agent/internal/guard/interception.go": "prefix of labels",
+}
+
+func TestAgentSetsFewAnnotationsOnManifests(t *testing.T) {
+	used := map[string]bool{}
+	for _, folder := range []string{"record", "takeover", "guard", "objects", "install"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", "skr-agent", "internal", folder),
+			func(path string, entry os.DirEntry, err error) error {
+				if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+					return err
+				}
+				return annotationsIn(t, path, used)
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := 0
+	for name, use := range annotationsOfAgent {
+		if !used[name] {
+			t.Errorf("v1beta2.%s is not used: remove it from annotationsOfAgent", name)
+		}
+		if use == onManifest {
+			own++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		if annotationsOfAgent[name] == "" {
+			t.Errorf("v1beta2.%s is not in annotationsOfAgent: keep the agent's state in record.Record", name)
+		}
+	}
+	if own > maxManifestAnnotations {
+		t.Errorf("the agent sets %d annotations on Manifests, must be at most %d", own, maxManifestAnnotations)
+	}
+}
+
+// annotationsIn adds the annotations of package v1beta2 that a file uses. It refuses other annotations of the project.
+func annotationsIn(t *testing.T, path string, used map[string]bool) error {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		return err
+	}
+	name := filepath.ToSlash(strings.TrimPrefix(path, filepath.Join("..", "..")+string(filepath.Separator)))
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if x, is := n.X.(*ast.Ident); is && x.Name == "v1beta2" && strings.HasPrefix(n.Sel.Name, "Annotation") {
+				used[n.Sel.Name] = true
+			}
+		case *ast.BasicLit:
+			if strings.HasPrefix(n.Value, `"kyma-pull.dev/`) && literalsOfAgent[name] == "" {
+				t.Errorf("%s: %s must be a constant of package v1beta2", name, n.Value)
+			}
+		}
+		return true
+	})
+	return nil
+}

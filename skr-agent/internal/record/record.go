@@ -1,0 +1,224 @@
+// Package record keeps the agent's memory of its own work on one Manifest: the applied version, recreated objects,
+// completed Jobs, inherited objects, and the progress of a removal, a restore or a return to lifecycle-manager. One
+// annotation of the Manifest contains the whole memory, signed with the agent's key.
+//
+// The signature covers the Manifest's namespace and name. A record that is absent, unreadable or too large means that
+// the agent does not know its earlier work, so it removes no module because of it. From a record without a valid
+// signature, for example after the agent got a new key, the agent reads only the parts that restrict the agent:
+//
+//   - the applied version, for reports and for the dry run before an upgrade. The agent does not correct drift of it.
+//   - recreated objects and completed Jobs, which the agent neither deletes nor creates again.
+//   - the pause until a restore is complete, and the return to lifecycle-manager, which keeps the objects.
+//
+// It ignores the removal, which would delete objects, and the inherited objects, which extend the right to delete.
+// A bundle that still requests them makes the agent record them again.
+//
+// A client with write access to Manifests can restore an earlier record of the same Manifest. The removal contains the
+// Manifest's UID, so it has no effect on a restored Manifest.
+package record
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// Record is the agent's memory of its own work on one Manifest.
+type Record struct {
+	// Applied is the version that was last applied completely. Nil if it is unknown.
+	Applied *AppliedVersion `json:"applied,omitempty"`
+	// Recreated is the last version that made the agent recreate objects. The agent deletes no other object to install
+	// that version.
+	Recreated *Recreated `json:"recreated,omitempty"`
+	// CompletedJobs contains Jobs that completed and were deleted. The agent does not create them again for the
+	// version.
+	CompletedJobs *CompletedJobs `json:"completedJobs,omitempty"`
+	// Inherited is a digest of the objects that the module inherited from lifecycle-manager. These objects are in the
+	// Manifest's inventory, and the agent accepts lifecycle-manager's ownership marks on them.
+	Inherited string `json:"inherited,omitempty"`
+	// Removal is the UID of the Manifest if the agent removes its module because of a bundle. If a Manifest without
+	// this value is deleted, its module stays installed and the agent restores the Manifest.
+	Removal types.UID `json:"removal,omitempty"`
+	// Restoring is true on a restored Manifest until its inventory is complete again. The installer waits until then.
+	Restoring bool `json:"restoring,omitempty"`
+	// Released is true if the module is returned to lifecycle-manager. The field manager of lifecycle-manager then owns
+	// the agent's fields again.
+	Released bool `json:"released,omitempty"`
+}
+
+// Recreated describes the objects that the agent deletes and creates again to install a version.
+type Recreated struct {
+	// Version identifies the version.
+	Version string `json:"version"`
+	// Objects contains the UIDs of the deleted objects.
+	Objects []types.UID `json:"objects"`
+}
+
+// CompletedJobs describes the completed Jobs of a version.
+type CompletedJobs struct {
+	// Version is the digest of the version.
+	Version string `json:"version"`
+	// Jobs contains the Jobs as NAMESPACE/NAME.
+	Jobs []string `json:"jobs"`
+}
+
+// signed is the value of the annotation.
+type signed struct {
+	// Signature is the signature of the record by the agent's key, in base64.
+	Signature string `json:"signature,omitempty"`
+	// Record is a Record in JSON.
+	Record json.RawMessage `json:"record"`
+}
+
+const (
+	// maxRecordBytes limits a record. Kubernetes allows 256 KiB for all annotations of an object together.
+	maxRecordBytes = 128 << 10
+	// maxTextBytes limits the annotation: a record and its signature.
+	maxTextBytes = maxRecordBytes + 1<<10
+	// signedAs is the prefix of the signed text. No other signature with the agent's key is valid for a record.
+	signedAs = "kyma-pull manifest record v1\n"
+)
+
+// Book reads and writes the records of Manifests. Without a Signer, no record has a valid signature.
+type Book struct{ Signer trust.Signer }
+
+// Read returns the record of a Manifest. Without a valid signature, the record contains only the parts that restrict
+// the agent.
+func (b Book) Read(m *v1beta2.Manifest) Record {
+	text := m.Annotations[v1beta2.AnnotationRecord]
+	if text == "" {
+		return b.readFormer(m)
+	}
+	r, parts, ok := parse(text)
+	if !ok {
+		return Record{}
+	}
+	if !b.verify(signedAs, m, string(parts.Record), parts.Signature) {
+		return r.restricted()
+	}
+	return r
+}
+
+// Claims returns the record of a Manifest without a check of its signature. It is intended for reports, and for
+// decisions that also require a verified bundle.
+func Claims(m *v1beta2.Manifest) Record {
+	text := m.Annotations[v1beta2.AnnotationRecord]
+	if text == "" {
+		return formerClaims(m)
+	}
+	r, _, _ := parse(text)
+	return r
+}
+
+// IsRemoved reports whether the bundle requests the deletion of the Manifest because it removes the module or stops
+// managing it.
+func (b Book) IsRemoved(m *v1beta2.Manifest) bool { return b.Read(m).removes(m) }
+
+// ClaimsRemoval is like Book.IsRemoved, without a check of the record's signature.
+func ClaimsRemoval(m *v1beta2.Manifest) bool { return Claims(m).removes(m) }
+
+func (r Record) removes(m *v1beta2.Manifest) bool {
+	return r.Removal != "" && r.Removal == m.UID || m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True
+}
+
+// Set writes the record to the Manifest's annotation, without a request to the cluster. It signs only a changed
+// record.
+func (b Book) Set(m *v1beta2.Manifest, r Record) error {
+	record, err := encode(r)
+	if err != nil {
+		return fmt.Errorf("record of Manifest %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	dropFormer(m)
+	if record == "{}" {
+		delete(m.Annotations, v1beta2.AnnotationRecord)
+		return nil
+	}
+	if _, is, ok := parse(m.Annotations[v1beta2.AnnotationRecord]); ok && string(is.Record) == record &&
+		(b.Signer == nil || b.verify(signedAs, m, record, is.Signature)) {
+		return nil
+	}
+	signature, err := b.sign(m, record)
+	if err != nil {
+		return fmt.Errorf("sign the record of Manifest %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	text, err := json.Marshal(signed{Signature: signature, Record: json.RawMessage(record)})
+	if err != nil {
+		return fmt.Errorf("record of Manifest %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	if m.Annotations == nil {
+		m.Annotations = map[string]string{}
+	}
+	m.Annotations[v1beta2.AnnotationRecord] = string(text)
+	return nil
+}
+
+// encode returns the JSON of a record. A record that is too long omits the image lists of the applied version.
+func encode(r Record) (string, error) {
+	text, err := json.Marshal(r)
+	if err == nil && len(text) > maxRecordBytes && r.Applied != nil {
+		applied := r.Applied.withoutImages()
+		r.Applied = &applied
+		text, err = json.Marshal(r)
+	}
+	if err != nil {
+		return "", err
+	}
+	if len(text) > maxRecordBytes {
+		return "", fmt.Errorf("%d bytes, must be at most %d", len(text), maxRecordBytes)
+	}
+	return string(text), nil
+}
+
+// parse returns the record in the value of an annotation. It returns false if the value is not a record.
+func parse(text string) (Record, signed, bool) {
+	var parts signed
+	if len(text) > maxTextBytes || json.Unmarshal([]byte(text), &parts) != nil {
+		return Record{}, signed{}, false
+	}
+	var r Record
+	if json.Unmarshal(parts.Record, &r) != nil {
+		return Record{}, signed{}, false
+	}
+	return r, parts, true
+}
+
+// restricted returns the parts of an unsigned record that restrict the agent.
+func (r Record) restricted() Record {
+	r.Removal, r.Inherited = "", ""
+	if r.Applied != nil {
+		applied := *r.Applied
+		applied.Unconfirmed = true
+		r.Applied = &applied
+	}
+	return r
+}
+
+func (b Book) sign(m *v1beta2.Manifest, text string) (string, error) {
+	if b.Signer == nil {
+		return "", nil
+	}
+	signature, err := b.Signer.SignMessage(strings.NewReader(signedText(signedAs, m, text)))
+	return base64.StdEncoding.EncodeToString(signature), err
+}
+
+func (b Book) verify(prefix string, m *v1beta2.Manifest, text, signature string) bool {
+	if b.Signer == nil || signature == "" {
+		return false
+	}
+	key, err := b.Signer.PublicKey()
+	if err != nil {
+		return false
+	}
+	decoded, err := base64.StdEncoding.DecodeString(signature)
+	return err == nil && trust.CheckSignature(key, []byte(signedText(prefix, m, text)), decoded)
+}
+
+func signedText(prefix string, m *v1beta2.Manifest, text string) string {
+	return prefix + m.Namespace + "/" + m.Name + "\n" + text
+}

@@ -1,0 +1,188 @@
+package record
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+func manifest() *v1beta2.Manifest {
+	return &v1beta2.Manifest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "keda", UID: "1"},
+		Spec:       v1beta2.ManifestSpec{Version: "1.0.0"},
+	}
+}
+
+// complete returns a record in which each field has a value.
+func complete() Record {
+	return Record{
+		Applied:       &AppliedVersion{Version: "1.0.0", Digest: "sha256:a", Begun: "sha256:b"},
+		Recreated:     &Recreated{Version: "a", Objects: []types.UID{"x", "y"}},
+		CompletedJobs: &CompletedJobs{Version: "sha256:a", Jobs: []string{"a/<b>"}},
+		Inherited:     "sha256:c", Removal: "1", Restoring: true, Released: true,
+	}
+}
+
+func TestRecordIsReadAsWritten(t *testing.T) {
+	book, m := Book{Signer: trusttest.NewSigner(t)}, manifest()
+	require.Equal(t, Record{}, book.Read(m))
+	require.NoError(t, book.Set(m, complete()))
+	require.Equal(t, complete(), book.Read(m))
+	require.Equal(t, complete(), Claims(m))
+	require.True(t, book.IsRemoved(m))
+	text := m.Annotations[v1beta2.AnnotationRecord]
+	require.NoError(t, book.Set(m, complete()))
+	require.Equal(t, text, m.Annotations[v1beta2.AnnotationRecord], "an unchanged record must keep its signature")
+	m.UID = "2"
+	require.False(t, book.IsRemoved(m), "the removal of a former Manifest must have no effect")
+	require.NoError(t, book.Set(m, Record{}))
+	require.Empty(t, m.Annotations)
+}
+
+func TestRecordWithoutSignatureOnlyRestrictsTheAgent(t *testing.T) {
+	book := Book{Signer: trusttest.NewSigner(t)}
+	of := func(by Book, change func(*v1beta2.Manifest)) *v1beta2.Manifest {
+		m := manifest()
+		require.NoError(t, by.Set(m, complete()))
+		change(m)
+		return m
+	}
+	replace := func(old, with string) func(*v1beta2.Manifest) {
+		return func(m *v1beta2.Manifest) {
+			text := m.Annotations[v1beta2.AnnotationRecord]
+			m.Annotations[v1beta2.AnnotationRecord] = strings.Replace(text, old, with, 1)
+			require.NotEqual(t, text, m.Annotations[v1beta2.AnnotationRecord])
+		}
+	}
+	asIs := func(*v1beta2.Manifest) {}
+	for name, m := range map[string]*v1beta2.Manifest{
+		"key of another agent":       of(Book{Signer: trusttest.NewSigner(t)}, asIs),
+		"no signature":               of(Book{}, asIs),
+		"changed record":             of(book, replace(`"begun"`, ` "begun"`)),
+		"changed signature":          of(book, replace(`"signature":"`, `"signature":"A`)),
+		"record of another Manifest": of(book, func(m *v1beta2.Manifest) { m.Name = "nats" }),
+	} {
+		want := complete()
+		want.Applied.Unconfirmed, want.Inherited, want.Removal = true, "", ""
+		require.Equal(t, want, book.Read(m), name)
+		require.False(t, book.IsRemoved(m), name)
+		require.NoError(t, book.Set(m, book.Read(m)), name)
+		require.Equal(t, want, book.Read(m), "%s: a new signature must not confirm the applied version", name)
+	}
+	require.False(t, Book{}.IsRemoved(of(Book{}, asIs)), "without a key, no record has a valid signature")
+}
+
+func TestUnreadableRecordIsUnknown(t *testing.T) {
+	book := Book{Signer: trusttest.NewSigner(t)}
+	for name, text := range map[string]string{
+		"no JSON": "{", "no record": `{"signature":"YQ=="}`, "record of another type": `{"record":{"applied":"1.0.0"}}`,
+		"too large": fmt.Sprintf(`{"record":{"removal":"1","inherited":%q}}`, strings.Repeat("a", maxTextBytes)),
+	} {
+		m := manifest()
+		m.Annotations = map[string]string{v1beta2.AnnotationRecord: text, formerInherited: "sha256:a"}
+		require.Equal(t, Record{}, book.Read(m), name)
+		require.Equal(t, Record{}, Claims(m), name)
+		require.Equal(t, "1.0.0", RunningVersion(m), name)
+	}
+}
+
+func TestLargeRecordOmitsImagesAndIsLimited(t *testing.T) {
+	book, m := Book{Signer: trusttest.NewSigner(t)}, manifest()
+	r := Record{Applied: &AppliedVersion{Version: "1.0.0", Images: strings.Repeat("a", maxRecordBytes)}}
+	require.NoError(t, book.Set(m, r))
+	require.Equal(t, &AppliedVersion{Version: "1.0.0", ImagesLeftOut: true}, book.Read(m).Applied)
+	text := m.Annotations[v1beta2.AnnotationRecord]
+	r.Inherited = strings.Repeat("a", maxRecordBytes)
+	require.ErrorContains(t, book.Set(m, r), "record of Manifest kyma-system/keda: ")
+	require.Equal(t, text, m.Annotations[v1beta2.AnnotationRecord], "a refused record must not replace the known one")
+}
+
+// signature is the signature of the applied version by an agent of version 0.1.0.
+func (b Book) formerSignature(t *testing.T, m *v1beta2.Manifest) string {
+	t.Helper()
+	text := "kyma-pull applied version v1\n" + m.Namespace + "/" + m.Name + "\n" + m.Annotations[formerApplied]
+	signature, err := b.Signer.SignMessage(strings.NewReader(text))
+	require.NoError(t, err)
+	return base64.StdEncoding.EncodeToString(signature)
+}
+
+func TestAnnotationsOfVersion010AreReadUntilFirstChange(t *testing.T) {
+	book := Book{Signer: trusttest.NewSigner(t)}
+	m := manifest()
+	m.Annotations = map[string]string{
+		formerApplied:   `{"version":"1.0.0","install":{"name":"a","source":{"ref":"b"}},"digest":"sha256:a"}`,
+		formerRecreated: "a x y", formerCompletedJobs: "sha256:a a/b c/d", formerInherited: "sha256:c",
+		formerRemoval: "true", formerRestoring: "true", formerReleased: "true", "example.org/team": "a",
+	}
+	m.Annotations[formerAppliedSignature] = book.formerSignature(t, m)
+	want := Record{
+		Applied: &AppliedVersion{
+			Version: "1.0.0", Digest: "sha256:a",
+			Install: v1beta2.InstallInfo{Name: "a", Source: runtime.RawExtension{Raw: []byte(`{"ref":"b"}`)}},
+		},
+		Recreated:     &Recreated{Version: "a", Objects: []types.UID{"x", "y"}},
+		CompletedJobs: &CompletedJobs{Version: "sha256:a", Jobs: []string{"a/b", "c/d"}},
+		Inherited:     "sha256:c", Restoring: true, Released: true,
+	}
+	require.Equal(t, want, book.Read(m), "the removal is not signed, so a bundle must request it again")
+	require.True(t, ClaimsRemoval(m))
+	other := Book{Signer: trusttest.NewSigner(t)}
+	require.True(t, other.Read(m).Applied.Unconfirmed)
+
+	want.Restoring = false
+	require.NoError(t, book.Set(m, want))
+	require.Equal(t, want, book.Read(m))
+	require.Len(t, m.Annotations, 2, "the record must replace the former annotations")
+}
+
+// The digest of a version is stored in runtimes.
+func TestDigestOfRequestedVersionStays(t *testing.T) {
+	m := manifest()
+	m.Spec.Install = v1beta2.InstallInfo{Name: "raw-manifest", Source: runtime.RawExtension{Raw: []byte(`{"ref":"b"}`)}}
+	require.Equal(t, "sha256:3750ec274a59d030d461b3f1e50d27d82905b9da8d794731b4114a34e134a5bd", Requested(m).Digest)
+}
+
+func TestConcurrentChangesOfARecordAreKept(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1beta2.AddToScheme(scheme))
+	m, requests := manifest(), 0
+	cluster := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(m).Build(), interceptor.Funcs{
+		Patch: func(
+			ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption,
+		) error {
+			requests++
+			return c.Patch(ctx, o, p, options...)
+		},
+	})
+	ctx, book := t.Context(), Book{Signer: trusttest.NewSigner(t)}
+	read := func() *v1beta2.Manifest {
+		found := &v1beta2.Manifest{}
+		require.NoError(t, cluster.Get(ctx, client.ObjectKeyFromObject(m), found))
+		return found
+	}
+	first, second, third := read(), read(), read()
+	require.NoError(t, book.Update(ctx, cluster, nil, first, func(r *Record) { r.Removal = "1" }))
+	require.Equal(t, 1, requests)
+	require.NoError(t, book.Update(ctx, cluster, nil, first, func(r *Record) { r.Removal = "1" }))
+	require.Equal(t, 1, requests, "an unchanged record must not be written")
+
+	require.ErrorContains(t, book.Update(ctx, cluster, nil, second, func(r *Record) { r.Released = true }),
+		"object was modified")
+	require.NoError(t, book.Update(ctx, cluster, cluster, third, func(r *Record) { r.Released = true }))
+	want := Record{Removal: "1", Released: true}
+	require.Equal(t, want, book.Read(read()))
+	require.Equal(t, want, book.Read(third))
+}
