@@ -82,7 +82,8 @@ func attestWithin(statement any, signer trust.Signer, most int) ([]byte, error) 
 	return encoded, nil
 }
 
-// The payload is not authenticated yet.
+// readAttestation parses a bundle's attestation. It does not verify the signature, so the caller must not trust the
+// payload.
 func readAttestation(data []byte) (attestation, *refusal.Error) {
 	return readAttestationWithin(data, MaxAttestationBytes)
 }

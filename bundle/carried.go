@@ -29,8 +29,8 @@ type CarriedBundle struct {
 	Digest  digest.Digest `json:"digest"`
 }
 
-// CarriedPredicate contains the position and validity period of an image list. Epoch and Sequence order the lists of a
-// fleet, as for bundles.
+// CarriedPredicate is the signed metadata of an image list. A list with a higher Epoch is newer. Within an epoch, a
+// list with a higher Sequence is newer.
 type CarriedPredicate struct {
 	Epoch     int64     `json:"epoch,omitempty"`
 	Sequence  int64     `json:"sequence,omitempty"`
@@ -38,15 +38,17 @@ type CarriedPredicate struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// Before reports whether the list is older than another list.
+// Before reports whether p belongs to an older image list than other.
 func (p CarriedPredicate) Before(other CarriedPredicate) bool {
 	return p.Epoch < other.Epoch || p.Epoch == other.Epoch && p.Sequence < other.Sequence
 }
 
-// CarriedImage is an image, or an index of images, with the reference that the modules use.
+// CarriedImage is a container image or a multi-platform image index. Reference is the image reference in the objects of
+// the modules.
 type CarriedImage struct {
 	Reference string `json:"reference"`
-	// Name is the image's name in the file and below the registry prefix: "images/HOST/PATH:TAG".
+	// Name is the image's name in the air-gap file, and in the target registry below the registry prefix:
+	// "images/HOST/PATH:TAG".
 	Name      string        `json:"name"`
 	MediaType string        `json:"mediaType"`
 	Digest    digest.Digest `json:"digest"`
@@ -67,7 +69,8 @@ type carriedStatement struct {
 	Predicate     CarriedPredicate `json:"predicate"`
 }
 
-// NewCarried encodes a list of images for bundles. Equal lists have the same encoding.
+// NewCarried encodes a list of images and of the bundles that need them. The order of the arguments does not change the
+// result.
 func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 	images, bundles = slices.Clone(images), slices.Clone(bundles)
 	slices.SortFunc(images, func(a, b CarriedImage) int { return strings.Compare(a.Name, b.Name) })
@@ -79,11 +82,11 @@ func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 	return NewBlob(MediaTypeCarried, data), err
 }
 
-// CarriedTag returns the tag of a signed image list in the CarriedRepository.
+// CarriedTag returns the tag of a signed image list with the given digest in the CarriedRepository.
 func CarriedTag(list digest.Digest) string { return "list-" + list.Encoded()[:32] }
 
-// CarriedLastTag returns the tag of a runtime's last exported list in the publisher's repository, and of its last
-// imported list in the target repository.
+// CarriedLastTag returns the tag of the runtime's last image list. The publisher sets it in its own registry at an
+// export. The importer sets it in the target registry at an import.
 func CarriedLastTag(runtime string) string { return carriedLast + runtime }
 
 const carriedLast = "last-"
@@ -91,7 +94,7 @@ const carriedLast = "last-"
 // IsCarriedLastTag reports whether a tag has the form of a tag from CarriedLastTag.
 func IsCarriedLastTag(tag string) bool { return strings.HasPrefix(tag, carriedLast) }
 
-// ComposeCarried signs the list and returns its manifest.
+// ComposeCarried signs an encoded image list and returns the OCI manifest with the signature.
 func ComposeCarried(list Blob, predicate CarriedPredicate, signer trust.Signer) (Blob, error) {
 	attestation, err := attest(carriedStatement{
 		Type: StatementType, Subject: []Subject{subjectOf(blobName(0), list.Descriptor.Digest)},
@@ -196,7 +199,7 @@ func CheckCarried(
 	return nil
 }
 
-// DecodeCarried decodes an authenticated list. Errors name the field.
+// DecodeCarried decodes an image list whose signature was verified. Errors name the field.
 func DecodeCarried(data []byte) (Carried, error) {
 	var list Carried
 	if err := decodeVerified(data, &list); err != nil {

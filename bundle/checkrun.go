@@ -7,11 +7,12 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// CheckRun requests one measurement of checks in a runtime, outside of a rollout. It starts no Jobs.
+// CheckRun requests that the agent runs checks once, independently of a rollout. Checks of the kind Job are not
+// allowed.
 type CheckRun struct {
 	// ID identifies the request. The agent's result has the same ID.
 	ID string `json:"id"`
-	// Module is the module whose permissions the measurement uses.
+	// Module is the name of the module to check. The agent runs the checks with the permissions of this module.
 	Module string `json:"module"`
 	// Checks are sorted by name.
 	Checks []fleet.Check `json:"checks"`

@@ -12,18 +12,19 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// ContentChecks is the name of the content that contains the checks of a module, as YAML with a list "checks".
+// ContentChecks is the name of the component resource that defines a module's checks. The resource is a YAML document
+// with a list "checks".
 const ContentChecks = "checks"
 
 // Limits of checks. The schema of RolloutPolicy has the same limits.
 const (
-	// MaxChecks limits the number of checks of a module. MaxCheckFor limits how long an agent measures them.
+	// MaxChecks limits the number of checks of a module. MaxCheckFor limits how long an agent repeats them.
 	MaxChecks   = 10
 	MaxCheckFor = 7 * 24 * time.Hour
 	// MinCheckInterval and MaxCheckTimeout limit the load that a check causes in a runtime.
 	MinCheckInterval = 10 * time.Second
 	MaxCheckTimeout  = 5 * time.Minute
-	// MaxCheckMessageBytes and MaxCheckValueBytes limit the texts of a result.
+	// MaxCheckMessageBytes and MaxCheckValueBytes limit the message and the measured value in a check's result.
 	MaxCheckMessageBytes = 256
 	MaxCheckValueBytes   = 32
 
@@ -32,8 +33,8 @@ const (
 	maxThreshold       = 100
 )
 
-// CheckChecks returns an error for checks that agents refuse to run. Only checks from a module's component (shipped)
-// can start a Job.
+// CheckChecks returns an error for checks that agents refuse to run. shipped is true if the checks come from the
+// module's component. Only such checks can start a Job.
 func CheckChecks(checks []fleet.Check, shipped bool) error {
 	if len(checks) > MaxChecks {
 		return fmt.Errorf("checks: %d checks, must be at most %d", len(checks), MaxChecks)

@@ -12,13 +12,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Blob is content with its descriptor.
+// Blob is the content of an OCI blob with its descriptor.
 type Blob struct {
 	Descriptor ocispec.Descriptor
 	Bytes      []byte
 }
 
-// NewBlob returns data with its descriptor.
+// NewBlob returns data as a Blob. It computes the digest and the size.
 func NewBlob(mediaType string, data []byte) Blob {
 	return Blob{
 		Descriptor: ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))},

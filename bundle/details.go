@@ -12,7 +12,7 @@ type Detail string
 const (
 	// DetailEvents adds conditions and recent Events of the objects that keep a module from being ready.
 	DetailEvents Detail = "events"
-	// DetailLogs adds the last log lines of the failing containers of such objects.
+	// DetailLogs adds the last log lines of failing containers to the objects that keep a module from being ready.
 	DetailLogs Detail = "logs"
 	// DetailObjects adds the objects of each module with their states.
 	DetailObjects Detail = "objects"
@@ -21,8 +21,8 @@ const (
 // AllDetails returns all details, sorted.
 func AllDetails() []Detail { return []Detail{DetailEvents, DetailLogs, DetailObjects} }
 
-// ModuleDetails are the requested details of one module. The agent masks the secrets that it recognizes. The details
-// appear only in the report, never in a status.
+// ModuleDetails are the requested details of one module. The agent masks the secrets that it recognizes. The publisher
+// does not copy the details to the status of a Kyma.
 type ModuleDetails struct {
 	// Taken is the time when the agent read the details.
 	Taken time.Time `json:"taken"`
@@ -30,10 +30,10 @@ type ModuleDetails struct {
 	Failing []FailingObject `json:"failing,omitempty"`
 	// Objects are the module's objects.
 	Objects []DetailedObject `json:"objects,omitempty"`
-	// LeftOut is the number of objects that were omitted because of the limits.
+	// LeftOut is the number of objects that the agent omitted because a limit was reached.
 	LeftOut   int  `json:"leftOut,omitempty"`
 	Shortened bool `json:"shortened,omitempty"`
-	// Problem is the reason why some details could not be read, such as a missing permission.
+	// Problem is the reason why the agent could not read some details, such as a missing permission.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -68,16 +68,17 @@ type ContainerLog struct {
 
 // Limits of details.
 const (
-	// MaxDetailedModules limits the modules with failing objects in one report.
+	// MaxDetailedModules limits the number of modules for which a report lists failing objects.
 	MaxDetailedModules = 8
 	// MaxFailingObjects limits the failing objects of a module. MaxDetailedObjects limits all objects of a module.
 	MaxFailingObjects  = 6
 	MaxDetailedObjects = 200
-	// MaxDetailLines limits the conditions or Events of one object. MaxDetailLogs limits the containers whose logs are
-	// reported for one object.
+	// MaxDetailLines limits the conditions of one object, and separately its Events. MaxDetailLogs limits the
+	// containers whose logs are reported for one object.
 	MaxDetailLines = 6
 	MaxDetailLogs  = 3
-	// MaxDetailTextBytes limits one line. MaxLogBytes limits all log lines of one container.
+	// MaxDetailTextBytes limits one reported condition, Event or log line. MaxLogBytes limits all log lines of one
+	// container.
 	MaxDetailTextBytes = 256
 	MaxLogBytes        = 2 << 10
 )

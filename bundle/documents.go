@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
-// APIVersion is the version of the two documents of a bundle.
+// APIVersion is the value of the field apiVersion in a DesiredState and a Catalog.
 const APIVersion = "kyma-pull.dev/v1"
 
 // DesiredState defines the modules that a runtime must run. It does not name a runtime, so runtimes with the same
@@ -34,8 +34,8 @@ type DesiredState struct {
 	// Offers lists the modules that a runtime with autonomy can install without waiting for the control plane, sorted
 	// by module and channel. The agent installs one only if the runtime's Kyma requests it.
 	Offers []Manifest `json:"offers,omitempty"`
-	// Leaving lists the modules to remove, sorted by name. A module whose removal is blocked stays installed in this
-	// version.
+	// Leaving lists the modules to remove, sorted by name. If the removal of a module is blocked, the module stays
+	// installed in the version of this entry.
 	Leaving []Manifest `json:"leaving,omitempty"`
 	// Problems lists the requested modules that could not be fully resolved, sorted by module.
 	Problems []Problem `json:"problems,omitempty"`
@@ -79,7 +79,7 @@ type Manifest struct {
 	Release []Content `json:"release,omitempty"`
 	// RequiresDowntime makes an upgrade to this version wait for the runtime's maintenance window.
 	RequiresDowntime bool `json:"requiresDowntime,omitempty"`
-	// Unmanaged stops managing the module's objects and leaves them in place.
+	// Unmanaged makes the agent stop managing the module. The module's objects stay in the runtime.
 	Unmanaged bool `json:"unmanaged,omitempty"`
 	// Inherited lists the module's objects that another product installed in the runtime, in the order of SortObjects.
 	// The agent adopts them, or deletes them if the module does not contain them.
@@ -92,10 +92,10 @@ type Manifest struct {
 
 // Content is one blob of a module, identified by repository and digest, never by tag.
 type Content struct {
-	// Name is the resource's name in its component, such as "raw-manifest".
+	// Name is the resource's name in the module's OCM component, such as "raw-manifest".
 	Name string `json:"name"`
-	// Repository is an OCI repository with its host. In an OCI layout, a repository that starts with "./" is relative
-	// to the bundle's prefix.
+	// Repository is an OCI repository with its host. In an OCI image layout, a repository that starts with "./" is
+	// relative to the registry prefix of the bundle.
 	Repository string        `json:"repository"`
 	MediaType  string        `json:"mediaType"`
 	Digest     digest.Digest `json:"digest"`
@@ -112,10 +112,11 @@ type Problem struct {
 	Module  string        `json:"module"`
 	Channel string        `json:"channel,omitempty"`
 	State   v1beta2.State `json:"state"`
-	// Reason is one of reason.Problems, or empty for a remark.
+	// Reason is one of reason.Problems. It is empty if the message only informs the user and reports no failure.
 	Reason  reason.Reason `json:"reason,omitempty"`
 	Message string        `json:"message"`
-	// Version is the channel's version that could not be resolved, or empty. Bundles do not contain it.
+	// Version is the module version that could not be installed, or empty. The publisher uses it internally. Bundles do
+	// not contain it.
 	Version string `json:"-"`
 }
 
@@ -140,19 +141,20 @@ const (
 	kindCatalog      = "Catalog"
 )
 
-// EncodeDesiredState returns the document's bytes. Equal states have equal bytes.
+// EncodeDesiredState returns the document as JSON. Equal states have equal bytes, so they have the same digest.
 func EncodeDesiredState(state DesiredState) ([]byte, error) {
 	state.APIVersion, state.Kind = APIVersion, kindDesiredState
 	return json.Marshal(state)
 }
 
-// EncodeCatalog returns the document's bytes. Equal catalogs have equal bytes.
+// EncodeCatalog returns the document as JSON. Equal catalogs have equal bytes, so they have the same digest.
 func EncodeCatalog(catalog Catalog) ([]byte, error) {
 	catalog.APIVersion, catalog.Kind = APIVersion, kindCatalog
 	return json.Marshal(catalog)
 }
 
-// DecodeDesiredState decodes and validates an authenticated DesiredState. Errors name the field.
+// DecodeDesiredState decodes and validates a DesiredState. The caller must have verified the digest. Errors name the
+// field.
 func DecodeDesiredState(data []byte) (DesiredState, error) {
 	var state DesiredState
 	if len(data) > MaxDocumentBytes {
@@ -167,7 +169,7 @@ func DecodeDesiredState(data []byte) (DesiredState, error) {
 	return state, state.check()
 }
 
-// DecodeCatalog decodes an authenticated Catalog. Errors name the field.
+// DecodeCatalog decodes and validates a Catalog. The caller must have verified the digest. Errors name the field.
 func DecodeCatalog(data []byte) (Catalog, error) {
 	var catalog Catalog
 	if len(data) > MaxDocumentBytes {
@@ -202,7 +204,8 @@ func (s DesiredState) checkOffers() error {
 	return nil
 }
 
-// ManifestName returns the name of a module's Manifest in the runtime, which is also the module's label.
+// ManifestName returns the name of a module's Manifest in the runtime. The module's objects have this name in their
+// module label.
 func ManifestName(module string) string { return strings.ReplaceAll(module, "/", "-") }
 
 // Check validates a manifest independently of the rest of its document. The error names the field.
@@ -279,7 +282,7 @@ func checkHeader(apiVersion, kind, wantKind string) error {
 	return nil
 }
 
-// All returns the Manifests and the leaving modules.
+// All returns the Manifests of the modules to install, followed by the Manifests of the modules to remove.
 func (s DesiredState) All() []Manifest { return slices.Concat(s.Manifests, s.Leaving) }
 
 func (s DesiredState) check() error {

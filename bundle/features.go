@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Feature identifies a part of the wire format that some supported versions do not have. A feature's name never
-// changes.
+// Feature identifies a part of the wire format that not all supported agent versions understand. The name of a feature
+// never changes.
 type Feature string
 
 const (
@@ -47,10 +47,10 @@ const (
 	maxFeatureBytes = 64
 )
 
-// AllFeatures returns the features of this version, sorted. Agents of this version report all of them.
+// AllFeatures returns the features that this version of kyma-pull supports, sorted. Agents report all of them.
 func AllFeatures() []Feature { return slices.Clone(features) }
 
-// IsFeature reports whether this version supports the feature.
+// IsFeature reports whether this version of kyma-pull supports the feature.
 func IsFeature(name Feature) bool { return slices.Contains(features, name) }
 
 // Features returns the features that an agent needs for the settings, sorted.
@@ -115,8 +115,8 @@ func (m Manifest) Features() []Feature {
 	return all
 }
 
-// Critical returns the features that an agent must support to apply the state, sorted. It excludes the features of
-// Settings, because the publisher omits unsupported settings.
+// Critical returns the features that an agent must support to apply the desired state, sorted. It excludes the features
+// of Settings, because the publisher omits settings that an agent does not support.
 func (s DesiredState) Critical() []Feature {
 	var all []Feature
 	if s.Takeover != "" {
@@ -131,14 +131,14 @@ func (s DesiredState) Critical() []Feature {
 	return slices.Compact(all)
 }
 
-// Features returns the features that an agent needs for the state, sorted.
+// Features returns all features that the desired state uses, including the features of its settings, sorted.
 func (s DesiredState) Features() []Feature {
 	all := append(s.Critical(), s.Settings.Features()...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// checkCritical refuses a statement with a critical feature that this version does not support.
+// checkCritical refuses a statement with a critical feature that this version of kyma-pull does not support.
 func checkCritical(payload []byte) *refusal.Error {
 	var statement struct {
 		Predicate struct {

@@ -18,8 +18,9 @@ func (p Predicate) Owner() trust.Kyma {
 	return *p.Kyma
 }
 
-// Owner returns the Kyma whose statements the runtime accepts, or zero if the runtime has none. It is the assigned Kyma
-// if its token is newer than the newest accepted statement.
+// Owner returns the Kyma whose bundles the runtime accepts, or the zero value if the runtime has none. It is the Kyma
+// in the bootstrap Secret if the token in that Secret is newer than the token of the last accepted bundle. Otherwise,
+// it is the Kyma of the last accepted bundle.
 func (t Trust) Owner() trust.Kyma {
 	if t.Last.Kyma.IsZero() || t.Renewed() {
 		return t.Assigned.Kyma
@@ -27,13 +28,14 @@ func (t Trust) Owner() trust.Kyma {
 	return t.Last.Kyma
 }
 
-// Renewed reports whether an operator assigned the runtime again after the newest accepted statement. The agent must
-// then enroll its key again.
+// Renewed reports whether an operator assigned the runtime again, with a new bootstrap Secret, after the runtime
+// accepted its last bundle. The agent must then enroll its key again.
 func (t Trust) Renewed() bool {
 	return !t.Assigned.Kyma.IsZero() && t.Assigned.TokenExpires > t.Last.TokenExpires
 }
 
-// A statement that does not contain the agent's key does not change the owner.
+// ownerAfter returns the owner of the runtime once it accepts the statement. A statement changes the owner only if it
+// is addressed to the agent's key.
 func (t Trust) ownerAfter(p Predicate) trust.Kyma {
 	if p.Kyma == nil || p.Audience.KeyThumbprint == "" || p.Audience.KeyThumbprint != t.KeyThumbprint {
 		return t.Last.Kyma
@@ -41,7 +43,8 @@ func (t Trust) ownerAfter(p Predicate) trust.Kyma {
 	return *p.Kyma
 }
 
-// A statement without the name of a Kyma must have the owner's UID, unless the runtime has no owner.
+// checkKyma refuses a statement of a Kyma that is not the owner of the runtime. If the runtime has no owner yet, every
+// Kyma is accepted.
 func checkKyma(p Predicate, t Trust) *refusal.Error {
 	expected := t.Owner()
 	if expected.IsZero() || names(p.Owner(), expected) ||
@@ -64,7 +67,8 @@ func names(found, expected trust.Kyma) bool {
 	return found.SameName(expected)
 }
 
-// The UID is not compared, because it changes when a control plane is rebuilt.
+// checkOwner refuses a report from a runtime that belongs to another Kyma. It compares only name and namespace, because
+// the UID of a Kyma changes when an operator rebuilds the control plane.
 func (from Reporter) checkOwner(report Report) *refusal.Error {
 	if report.Owner == nil || from.Owner.Name == "" || report.Owner.SameName(from.Owner) ||
 		slices.ContainsFunc(from.Former, report.Owner.SameName) {

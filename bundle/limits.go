@@ -15,7 +15,7 @@ const (
 	MaxLayerBytes = 32 << 20
 	// MaxBundleBytes limits a bundle together with all referenced content.
 	MaxBundleBytes = 256 << 20
-	// MaxManifests limits the modules of one runtime. Kyma has about 20.
+	// MaxManifests limits the modules of one runtime. Kyma has about 20 modules.
 	MaxManifests = 500
 	// MaxCatalogEntryBytes limits one ModuleTemplate or ModuleReleaseMeta in a Catalog. A Kyma ModuleTemplate with an
 	// inline descriptor has 6 KiB.
@@ -25,6 +25,6 @@ const (
 	// MaxManifestsBytes limits the encoded Manifests of a DesiredState.
 	MaxManifestsBytes = 6 << 20
 	MaxOffersBytes    = 4 << 20
-	// MaxOffers limits the Offers of a DesiredState: the modules of the catalog in four channels each.
+	// MaxOffers limits the Offers of a DesiredState. It allows 500 modules in four channels each.
 	MaxOffers = 2_000
 )

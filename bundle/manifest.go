@@ -61,8 +61,8 @@ func ReadManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *refu
 		return ocispec.Manifest{},
 			refusal.New(refusal.MediaType, "artifact type is %q, must be %q", shape.ArtifactType, artifactType)
 	}
-	// Annotations are not signed. With additional annotations, the owner of the registry could create any number of
-	// manifests of the same bundle.
+	// The signature does not cover annotations. If other annotations were allowed, the owner of the registry could
+	// create any number of manifests with different digests for the same bundle.
 	for name := range shape.Annotations {
 		if name != AnnotationAttestation && name != AnnotationReport {
 			return ocispec.Manifest{}, refusal.New(refusal.Malformed, "manifest: annotation %q is not allowed", name)

@@ -33,11 +33,11 @@ const (
 const (
 	TagDesired = "desired"
 	TagLatest  = "latest"
-	// TagRoot is the prefix of the root of trust's tags. The version number follows.
+	// TagRoot is the prefix of the tags of the root of trust, such as root-2 for version 2.
 	TagRoot = "root-"
 )
 
-// Shared repositories below the prefix.
+// Repositories that all runtimes of a fleet share. The paths are relative to the registry prefix.
 const (
 	// ContentRepository contains the content of modules. Every runtime can read it.
 	ContentRepository = "content"
@@ -46,21 +46,22 @@ const (
 	DocumentsRepository = "documents"
 	// TrustRepository contains the versions of the root of trust.
 	TrustRepository = "trust"
-	// PruningRepository stores when each manifest became unused. The prune command writes it.
+	// PruningRepository stores the time when each manifest became unused. The command `prune` writes it.
 	PruningRepository = "pruning"
 )
 
-// CarriedRepository contains the signed image lists of air-gap files.
+// CarriedRepository contains the signed image lists of air-gap files. The path is relative to the registry prefix.
 const CarriedRepository = "carried"
 
-// ImageRepository returns the repository, below the prefix, for images that an import copies from another repository.
+// ImageRepository returns the repository to which an import copies the images of another repository, such as
+// images/ghcr.io/org/app. The path is relative to the registry prefix.
 func ImageRepository(name string) string { return "images/" + strings.ReplaceAll(name, ":", "-") }
 
-// DesiredRepository returns the repository, below the prefix, of a runtime's bundle.
+// DesiredRepository returns the repository of a runtime's bundle. The path is relative to the registry prefix.
 func DesiredRepository(runtime string) string { return "runtimes/" + runtime }
 
-// ReportRepository returns the repository, below the prefix, of a runtime's report.
+// ReportRepository returns the repository of a runtime's report. The path is relative to the registry prefix.
 func ReportRepository(runtime string) string { return "reports/" + runtime }
 
-// RootTag returns the tag of a version of the root in the TrustRepository.
+// RootTag returns the tag of a version of the root of trust in the TrustRepository.
 func RootTag(version int64) string { return TagRoot + strconv.FormatInt(version, 10) }

@@ -8,7 +8,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Origin contains a module's version, its content and the bundle that requested it.
+// Origin identifies the version and content of an installed module, and the bundle that contained this version.
 type Origin struct {
 	Module    string         `json:"module"`
 	Channel   string         `json:"channel,omitempty"`
@@ -53,7 +53,7 @@ func (v Verified) Identity() BundleIdentity {
 	}
 }
 
-// Origins returns the origin of every module of the bundle, including leaving modules, sorted by module.
+// Origins returns the origin of every module in the bundle, including modules to remove, sorted by module.
 func (b Bundle) Origins() []Origin {
 	identity, all := b.Identity(), b.State.All()
 	origins := make([]Origin, 0, len(all))

@@ -8,15 +8,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// OwnRequest is a runtime's request without mandatory modules. Problems has an entry for each mandatory module in the
-// request.
+// OwnRequest contains the modules that a runtime's Kyma requests, without mandatory modules. Ignored has a Problem for
+// each mandatory module in the request.
 type OwnRequest struct {
 	Modules []v1beta2.Module
 	Ignored []Problem
 }
 
-// LimitRequest removes mandatory modules and duplicates from a runtime's request. A runtime cannot configure a
-// mandatory module.
+// LimitRequest removes mandatory modules and duplicates from the modules of a runtime's Kyma. A runtime cannot
+// configure a mandatory module.
 func LimitRequest(modules []v1beta2.Module, mandatory func(module string) bool) OwnRequest {
 	var own OwnRequest
 	for _, m := range modules {
@@ -42,7 +42,7 @@ func (r OwnRequest) Contains(module string) bool {
 	return slices.ContainsFunc(r.Modules, func(m v1beta2.Module) bool { return m.Name == module })
 }
 
-// PolicyFor returns the policy for the default CR of a module.
+// PolicyFor returns the policy that the runtime's Kyma sets for the default CR of a module.
 func (r OwnRequest) PolicyFor(module string) v1beta2.CustomResourcePolicy {
 	for _, m := range r.Modules {
 		if m.Name == module {
@@ -52,5 +52,5 @@ func (r OwnRequest) PolicyFor(module string) v1beta2.CustomResourcePolicy {
 	return v1beta2.PolicyCreateAndDelete
 }
 
-// IsMandatory reports whether a module is mandatory.
+// IsMandatory reports whether the module is mandatory: it is installed in the runtime without a request.
 func (m *Manifest) IsMandatory() bool { return m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True }

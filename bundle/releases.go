@@ -17,8 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// CheckReleases returns an error if some content of a desired state was not released. documents contains the Evidence
-// of all modules by verified digest. decode reads a released default CR.
+// CheckReleases returns an error if the desired state contains a module without a release, as the root of trust r
+// requires. documents must contain the blobs that Manifest.Evidence lists for all modules, by digest. decode parses the
+// default CR in a module's release.
 func CheckReleases(
 	r trust.Root, state DesiredState, documents map[digest.Digest][]byte,
 	decode func([]byte) (*unstructured.Unstructured, error), now time.Time,
@@ -73,8 +74,9 @@ func (m Manifest) released() trust.Released {
 	return released
 }
 
-// checkLocked refuses manifest fields that differ from the release. released is the default CR in the module's release,
-// or nil if the release contains none.
+// checkLocked returns an error if the Manifest installs other resources than the released component, or creates another
+// default CR. descriptor is the released component. released is the default CR in the release, or nil if the release
+// contains none.
 func (m Manifest) checkLocked(descriptor ocm.Descriptor, released *unstructured.Unstructured) error {
 	if _, there := m.Annotations[v1beta2.AnnotationImages]; there {
 		return fmt.Errorf("annotation %s can only be set by the agent", v1beta2.AnnotationImages)
@@ -109,8 +111,8 @@ func (m Manifest) isContent(spec v1beta2.ImageSpec, r ocm.Resource) bool {
 // ModuleOf returns the last part of a component's name, which is the module's default name.
 func ModuleOf(component string) string { return component[strings.LastIndex(component, "/")+1:] }
 
-// CheckReleaseOf checks that a component's name ends with the module's name and that the module's default CR equals the
-// released one. A module without a default CR passes.
+// CheckReleaseOf checks that the component's name ends with the module's name and that defaultCR equals released, the
+// default CR in the release. If defaultCR is nil, it checks only the name.
 func CheckReleaseOf(module, component string, defaultCR, released *unstructured.Unstructured) error {
 	if ModuleOf(component) != module {
 		return fmt.Errorf(
@@ -140,11 +142,12 @@ func CheckReleaseOf(module, component string, defaultCR, released *unstructured.
 	return nil
 }
 
-// ContentDefaultCR is the name of the content with a module's released default CR. Kyma's modulectl gives its resource
-// the same name.
+// ContentDefaultCR is the name of the component resource with the released default CR of a module. Kyma's modulectl
+// uses the same name.
 const ContentDefaultCR = "default-cr"
 
-// Evidence returns the contents that prove the release of a module: its Release and its released default CR.
+// Evidence returns the content that proves the release of a module: the documents in Release, and the released default
+// CR if the Manifest has a default CR.
 func (m Manifest) Evidence() []Content {
 	evidence := slices.Clone(m.Release)
 	if c, ok := m.releasedDefaultCR(); ok {
@@ -161,8 +164,8 @@ func (m Manifest) releasedDefaultCR() (Content, bool) {
 	return m.Content[at], true
 }
 
-// CanProveRelease reports whether a manifest refers to everything that agents require if the root of trust has release
-// keys.
+// CanProveRelease reports whether the Manifest contains the proof of release that agents require if the root of trust
+// has release keys.
 func (m Manifest) CanProveRelease() bool {
 	_, ok := m.releasedDefaultCR()
 	return len(m.Release) > 0 && (ok || m.Spec.Resource == nil) && ModuleOf(m.Component) == m.Module

@@ -16,20 +16,22 @@ import (
 // Report is a runtime's report about itself, signed with the runtime's key.
 type Report struct {
 	Runtime string `json:"runtime"`
-	// Fleet is the fleet in the runtime's root of trust. It prevents another fleet from accepting the report.
+	// Fleet is the name of the fleet in the runtime's root of trust. It prevents the publisher of another fleet from
+	// accepting the report.
 	Fleet string `json:"fleet,omitempty"`
 	// Sequence increases with every report that a key signs; see NextReportSequence.
 	Sequence int64 `json:"sequence"`
-	// Time is the time of the report by the runtime's clock.
+	// Time is the time when the agent wrote the report, measured with the runtime's clock.
 	Time time.Time `json:"time"`
-	// AgentVersion and KubernetesVersion are the versions that the agent and API server print, such as "v1.36.3".
+	// AgentVersion is the version of the agent. KubernetesVersion is the version of the runtime's API server, such as
+	// "v1.36.3".
 	AgentVersion      string `json:"agentVersion"`
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// ClusterUID is the UID of the runtime's kube-system namespace.
 	ClusterUID string `json:"clusterUID,omitempty"`
 	// Recipient is the age recipient to which the runtime's Secrets are encrypted.
 	Recipient string `json:"recipient,omitempty"`
-	// Observed is the accepted bundle that the report describes, or nil if there is none yet.
+	// Observed is the accepted bundle that the report describes, or nil if the agent has not accepted a bundle yet.
 	Observed *Observed `json:"observed,omitempty"`
 	// Kyma is the Kyma in the runtime, or nil if it does not exist.
 	Kyma *ReportedKyma `json:"kyma,omitempty"`
@@ -37,7 +39,8 @@ type Report struct {
 	Modules []ReportedModule `json:"modules,omitempty"`
 	// Refused lists the bundles that were refused since the last accepted one, newest last, at most MaxRefusedReported.
 	Refused []RefusedBundle `json:"refused,omitempty"`
-	// Enrollment is set until the control plane has confirmed the runtime's key.
+	// Enrollment asks the control plane to accept the agent's key. The agent includes it until the control plane has
+	// confirmed the key.
 	Enrollment *trust.Enrollment `json:"enrolment,omitempty"`
 	// Certificate is the certificate that the control plane issued to the runtime's key, in PEM.
 	Certificate string `json:"certificate,omitempty"`
@@ -45,8 +48,8 @@ type Report struct {
 	CertificateRequest string `json:"certificateRequest,omitempty"`
 	// CheckRun is the result of the latest check run since the agent started, or nil.
 	CheckRun *ReportedCheckRun `json:"checkRun,omitempty"`
-	// Decided lists the modules that the runtime with autonomy added, changed or removed since the applied bundle,
-	// sorted.
+	// Decided lists the modules that differ from the applied bundle because the runtime decided so, sorted. A runtime
+	// with autonomy can add, change or remove modules without a new bundle.
 	Decided []string `json:"decided,omitempty"`
 	// AgentProblem is the reason why the agent does not run the configured agent image, or empty.
 	AgentProblem string `json:"agentProblem,omitempty"`
@@ -54,7 +57,8 @@ type Report struct {
 	Trouble *ReportedTrouble `json:"trouble,omitempty"`
 	// Secrets is the outcome for the Secrets of the applied bundle, or nil if the bundle has no Secrets.
 	Secrets *ReportedSecrets `json:"secrets,omitempty"`
-	// Watched lists the changes that the applied bundle's watchers observed, sorted by watcher.
+	// Watched lists the object changes that the agent observed for the Watchers in the applied bundle, sorted by
+	// Watcher.
 	Watched []ReportedWatch `json:"watched,omitempty"`
 	// Takeover is the progress of the takeover from another product, or nil if the applied bundle has no takeover.
 	Takeover *ReportedTakeover `json:"takeover,omitempty"`
@@ -65,7 +69,8 @@ type Report struct {
 	Features []Feature `json:"features,omitempty"`
 	// Owner is the Kyma that the runtime belongs to, or nil if the agent does not know its Kyma yet.
 	Owner *trust.Kyma `json:"owner,omitempty"`
-	// Instance is a random value that the agent chooses when it starts. It reveals two agents with the same key.
+	// Instance is a random value that the agent chooses when it starts. Different values in the reports of one runtime
+	// show that two agents use the same key.
 	Instance string `json:"instance,omitempty"`
 	// Follows is the digest of the agent's previous report in the registry, or empty for the first report.
 	Follows digest.Digest `json:"follows,omitempty"`
@@ -83,11 +88,11 @@ type Truncated struct {
 	// Messages is true if messages were shortened or omitted.
 	Messages bool `json:"messages,omitempty"`
 	Objects  bool `json:"objects,omitempty"`
-	// Lists is true if watched changes or decided modules were omitted.
+	// Lists is true if the report omits entries of Watched or Decided.
 	Lists bool `json:"lists,omitempty"`
 	// Modules is the number of omitted installed modules.
 	Modules int `json:"modules,omitempty"`
-	// Requested is the number of omitted modules in the request of the runtime's Kyma.
+	// Requested is the number of modules in the spec of the runtime's Kyma that the report omits.
 	Requested int `json:"asked,omitempty"`
 }
 
@@ -129,7 +134,7 @@ type ReportedModule struct {
 	Reason reason.Reason `json:"reason,omitempty"`
 	// Message explains the reason, in at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`
-	// Maintenance is true if an upgrade waits for a maintenance window.
+	// Maintenance is true if an upgrade of the module waits for a maintenance window.
 	Maintenance bool `json:"maintenance,omitempty"`
 	// Manifest and Resource identify the Manifest object and the module's default CR.
 	Manifest *v1beta2.TrackingObject `json:"manifest,omitempty"`
@@ -150,9 +155,9 @@ type ReportedCheck struct {
 
 // ReportedTrouble describes objects that an agent could not write.
 type ReportedTrouble struct {
-	// Reason is the reason for condition Synced.
+	// Reason is the reason of the condition Synced on the Kyma.
 	Reason string `json:"reason"`
-	// Message contains the objects and the cause, at most MaxMessageBytes.
+	// Message lists the objects and the cause, in at most MaxMessageBytes.
 	Message string `json:"message"`
 	// Catalog is true if the agent could not write a ModuleTemplate or ModuleReleaseMeta.
 	Catalog bool `json:"catalog,omitempty"`
@@ -160,11 +165,11 @@ type ReportedTrouble struct {
 
 // ReportedSecrets is the result of applying a runtime's Secrets.
 type ReportedSecrets struct {
-	// Revision is the revision of the applied Sealed.
+	// Revision is the field Revision of the sealed Secrets in the applied bundle.
 	Revision string `json:"revision"`
-	// Reason is the cause of Trouble: one of reason.Secrets, or empty.
+	// Reason is the reason why Secrets differ from the bundle: one of reason.Secrets, or empty.
 	Reason reason.Reason `json:"reason,omitempty"`
-	// Trouble lists the Secrets that differ from the bundle and the cause, in at most MaxMessageBytes. It is empty if
+	// Trouble lists the Secrets that differ from the bundle, with the cause, in at most MaxMessageBytes. It is empty if
 	// all Secrets match.
 	Trouble string `json:"trouble,omitempty"`
 }
@@ -178,7 +183,7 @@ type RefusedBundle struct {
 }
 
 func (r Report) content() digest.Digest {
-	r = r.WithoutDetails() // details change often and do not affect decisions
+	r = r.WithoutDetails() // details change often and do not affect the publisher's decisions
 	r.Time, r.Sequence, r.Follows = time.Time{}, 0, ""
 	r.Modules = slices.Clone(r.Modules)
 	for i := range r.Modules {
@@ -190,7 +195,7 @@ func (r Report) content() digest.Digest {
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
-		return "" // cannot happen for a decoded report
+		return "" // cannot happen: the report was decoded from JSON
 	}
 	return digest.FromBytes(text)
 }
@@ -214,7 +219,7 @@ type ReportedCheckRun struct {
 	Module string `json:"module"`
 	// Version is the installed version of the module, or empty if the module is not installed.
 	Version string `json:"version,omitempty"`
-	// Measured is the time when the last measurement ended.
+	// Measured is the time when the last check ended.
 	Measured time.Time `json:"measured"`
 	// Problem is the reason why no check was measured, or empty if the checks were measured.
 	Problem string `json:"problem,omitempty"`

@@ -21,12 +21,13 @@ const (
 	maxQuotedBytes  = 64
 )
 
-// Sequences are Unix milliseconds.
+// maxReportSequence returns the highest sequence that a report can have at the given time. A sequence is a time in Unix
+// milliseconds.
 func maxReportSequence(now time.Time) int64 { return now.Add(trust.MaxClockSkew).UnixMilli() }
 
 // NextReportSequence returns the sequence of an agent's next report. last is the sequence of its previous report, or 0.
-// verified is the latest time with a trusted signature, or zero. If the clock is ahead of verified by more than
-// trust.MaxClockSkew, the sequence is based on verified instead of now.
+// now is the runtime's clock. verified is the latest time in a signed document that the agent verified, or zero. If now
+// is later than verified by more than trust.MaxClockSkew, the sequence is based on verified.
 func NextReportSequence(last int64, now, verified time.Time) int64 {
 	if last > maxReportSequence(now) {
 		last = 0
@@ -53,14 +54,15 @@ func CheckReportTime(report Report, now time.Time) *refusal.Error {
 func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
 	last := from.LastSequence
 	if enrolled {
-		last = 0 // LastSequence is a sequence of the previous key
+		last = 0 // LastSequence belongs to the previous key
 	}
 	if !from.Now.IsZero() {
 		if err := CheckReportTime(report, from.Now); err != nil {
 			return err
 		}
 		if last > maxReportSequence(from.Now) {
-			last = 0 // otherwise, the control plane would refuse every later report
+			// A LastSequence from the future would make the control plane refuse every later report.
+			last = 0
 		}
 	}
 	if report.Sequence < 1 || report.Sequence < last {
@@ -69,7 +71,8 @@ func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
 	return nil
 }
 
-// RFC 3339 has no form for years after 9999.
+// shownTime formats a time in RFC 3339. This format does not allow years after 9999, so shownTime then returns only the
+// year.
 func shownTime(t time.Time) string {
 	if year := t.UTC().Year(); year < 1 || year > 9999 {
 		return fmt.Sprintf("the year %d", year)

@@ -8,8 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// reportKey returns the key that must have signed the report: the enrolled key, or a key that the report enrolls or
-// certifies. Reading an unauthenticated enrollment is safe because it requires the token.
+// reportKey returns the key that must have signed the report: the enrolled key, or a new key from the report's
+// enrollment or certificate. The payload is not authenticated yet. Reading the new key from it is safe, because an
+// enrollment must contain a proof of the token and the control plane issues the certificates.
 func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	if from.Revoked != nil && from.Revoked(hint) {
@@ -99,7 +100,7 @@ func certifiedKey(certificate, hint string, from Reporter) (crypto.PublicKey, bo
 	return key, true, nil
 }
 
-// The returned function also stores each accepted enrollment in proven.
+// provenBy returns a function that calls enroll and stores the enrollment in proven if enroll accepts it.
 func provenBy(enroll func(trust.Enrollment) error, proven **trust.Enrollment) func(trust.Enrollment) error {
 	if enroll == nil {
 		return nil

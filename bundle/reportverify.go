@@ -20,7 +20,7 @@ type reportStatement struct {
 // ComposeReport signs the report with the runtime's key and returns the manifest. The caller must also push EmptyBlob,
 // the manifest's config.
 func ComposeReport(report Report, signer trust.Signer) (Blob, error) {
-	// A statement needs a subject: the described bundle, or a placeholder before the first bundle.
+	// An in-toto statement needs a subject. Before the first bundle, the subject is a placeholder.
 	subject := subjectOf("none", EmptyBlob().Descriptor.Digest)
 	if report.Observed != nil {
 		subject = subjectOf("bundle", report.Observed.Digest)
@@ -83,7 +83,7 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 	if refused := from.checkIdentity(report); refused != nil {
 		return AcceptedReport{}, refused
 	}
-	// An operator can use a token to move the same key to another cluster.
+	// If an operator moves an agent's key to another cluster, the agent enrolls the known key again with a new token.
 	enrolled = enrolled ||
 		report.ClusterUID != from.ClusterUID && from.ClusterUID != "" && report.Enrollment != nil &&
 			from.introduces(*report.Enrollment, key)

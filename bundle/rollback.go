@@ -6,10 +6,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// CheckVersions refuses a bundle that downgrades a module, unless the bundle's statement lists this rollback. A
-// publisher that was deceived or lost its data must not return a fleet to versions with known faults. A bundle with
-// autonomy can contain an older version if it also offers the installed version: the module then keeps its version. The
-// error is a *refusal.Error.
+// CheckVersions refuses a bundle that downgrades a module, unless the bundle's statement allows this rollback. A
+// publisher that was deceived or lost its data must not return a fleet to versions with known faults. A runtime with
+// autonomy accepts an older version if the bundle also offers the installed version, and keeps the installed version.
+// The error is a *refusal.Error.
 func (t Trust) CheckVersions(b Bundle) error {
 	for _, m := range b.State.Manifests {
 		has := t.Installed[m.Module]
@@ -25,13 +25,14 @@ func (t Trust) CheckVersions(b Bundle) error {
 	return nil
 }
 
-// Autonomous reports whether the runtime can choose modules among the bundle's offers. It cannot do so during a
-// takeover, because offers do not contain inherited objects or installed versions.
+// Autonomous reports whether the runtime can choose modules among the bundle's Offers. A runtime cannot choose while it
+// is deleted or taken over from another product. During a takeover, the Offers contain neither inherited objects nor
+// installed versions.
 func (b Bundle) Autonomous() bool {
 	return b.State.Settings.Autonomy == AutonomyCatalog && !b.Statement.Predicate.Deleting && b.State.Takeover == ""
 }
 
-// Offer returns the bundle's offer of a module in a version, or nil if the bundle does not contain it.
+// Offer returns the bundle's offer of the given version of a module, or nil if the bundle does not contain it.
 func (b Bundle) Offer(module, version string) *Manifest {
 	i := slices.IndexFunc(b.State.Offers, func(m Manifest) bool { return m.Module == module && m.Version == version })
 	if i < 0 {

@@ -24,7 +24,7 @@ import (
 //
 // Source: age, https://age-encryption.org/v1.
 type Sealed struct {
-	// Recipient is the age recipient.
+	// Recipient is the age recipient (public key) of the runtime.
 	Recipient string `json:"recipient"`
 	// Revision changes with the Secrets. It does not reveal their content.
 	Revision string `json:"revision"`
@@ -46,7 +46,7 @@ type Secrets struct {
 	Removals []string `json:"removals,omitempty"`
 }
 
-// RuntimeSecret is one Secret in its runtime.
+// RuntimeSecret is a Secret that the agent writes in its runtime.
 type RuntimeSecret struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
@@ -54,7 +54,7 @@ type RuntimeSecret struct {
 	Type      corev1.SecretType `json:"type,omitempty"`
 	Data      map[string][]byte `json:"data"`
 
-	// Module is the module that needs the Secret, or empty. Revision changes with the content.
+	// Module is the module that needs the Secret, or empty. Revision changes if the content of the Secret changes.
 	Module   string `json:"-"`
 	Revision string `json:"-"`
 }
@@ -240,7 +240,7 @@ func (s Secrets) Fitting(runtime string) (Secrets, error) {
 func encodedBytes(v any) int {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("secrets always encode: %v", err)) // text and bytes always encode
+		panic(fmt.Sprintf("secrets always encode: %v", err)) // a struct of strings and bytes always encodes
 	}
 	return len(data)
 }

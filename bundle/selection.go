@@ -18,11 +18,11 @@ const (
 type Selection struct {
 	Install ocm.Resource
 	Type    v1beta2.ImageSpecType
-	// Values are the values of a chart, or nil if no values are configured.
+	// Values is the resource with the chart values, or nil if the component does not contain it.
 	Values *ocm.Resource
-	// Checks are the checks that the module ships, or nil if it ships none.
+	// Checks is the resource with the module's checks, or nil if the component does not contain it.
 	Checks *ocm.Resource
-	// DefaultCR is the default CR of the module, or nil if the component does not contain it.
+	// DefaultCR is the resource with the module's default CR, or nil if the component does not contain exactly one.
 	DefaultCR *ocm.Resource
 }
 
@@ -66,12 +66,13 @@ func Select(d ocm.Descriptor) (Selection, error) {
 	if err != nil {
 		return Selection{}, fmt.Errorf("%s: %w", subject, err)
 	}
-	// Several default CRs are an error only if the root of trust has release keys.
+	// A component with several default CRs is an error only if the root of trust has release keys. CheckReleases then
+	// refuses it, because DefaultCR is nil.
 	selection.DefaultCR, _ = only(d, ContentDefaultCR)
 	return selection, nil
 }
 
-// Needed returns all selected resources.
+// Needed returns all selected resources except the default CR.
 func (s Selection) Needed() []ocm.Resource {
 	needed := []ocm.Resource{s.Install}
 	for _, more := range []*ocm.Resource{s.Values, s.Checks} {

@@ -20,7 +20,7 @@ type Settings struct {
 	ReportInterval metav1.Duration `json:"reportInterval,omitzero"`
 	// Mirrors maps a registry host, or host and path, to its mirror.
 	Mirrors map[string]string `json:"mirrors,omitempty"`
-	// ImagePaths are fields of custom resources that contain images.
+	// ImagePaths are the fields of custom resources that contain image references.
 	ImagePaths []ImagePath `json:"imagePaths,omitempty"`
 	// ImagePullSecret is the name of the Secret in the runtime's namespace kyma-system with which the pods of modules
 	// pull images.
@@ -184,7 +184,8 @@ func CanonicalRegistry(registry string) string {
 	return strings.TrimSuffix(host+"/"+path, "/")
 }
 
-// Mirrored returns the mirror's name for a repository, using the longest matching entry of Mirrors.
+// Mirrored returns the name of an image repository with its registry replaced by the mirror. It uses the longest
+// matching entry of Mirrors, and returns the name unchanged if no entry matches.
 func (s Settings) Mirrored(name string) string {
 	best := ""
 	for from := range s.Mirrors {
@@ -198,7 +199,8 @@ func (s Settings) Mirrored(name string) string {
 	return s.Mirrors[best] + strings.TrimPrefix(name, best)
 }
 
-// ImageRules is the value of v1beta2.AnnotationImages, the rules for the images of a module.
+// ImageRules is the value of v1beta2.AnnotationImages on a Manifest. It configures how the agent rewrites the images of
+// a module.
 type ImageRules struct {
 	// Settings contains only the mirrors, the image paths and the pull Secret.
 	Settings

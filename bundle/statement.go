@@ -30,7 +30,7 @@ type Subject struct {
 // Predicate is the part of a bundle that is specific to one runtime.
 type Predicate struct {
 	Audience Audience `json:"audience"`
-	// Epoch is the root's epoch. A new epoch resets Sequence.
+	// Epoch is the epoch of the root of trust. In a new epoch, Sequence starts again.
 	Epoch int64 `json:"epoch"`
 	// Sequence increases with every bundle of a runtime; see NextSequence.
 	Sequence  int64     `json:"sequence"`
@@ -38,9 +38,10 @@ type Predicate struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 	// Previous is the previous bundle, or nil for the first bundle.
 	Previous *Position `json:"previous,omitempty"`
-	// KymaGeneration is the generation of the resolved Kyma in the runtime, or 0 if unknown.
+	// KymaGeneration is the metadata.generation of the Kyma in the runtime for whose spec the bundle was built, or 0 if
+	// unknown.
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
-	// KymaSpec is the RequestDigest of the resolved spec, or empty.
+	// KymaSpec is the RequestDigest of the Kyma spec for which the bundle was built, or empty.
 	KymaSpec digest.Digest `json:"kymaSpec,omitempty"`
 	// Removals lists the modules to remove, sorted. A module in neither this list nor the desired state stays
 	// installed.
@@ -53,7 +54,7 @@ type Predicate struct {
 	// Deleting is true if the runtime's Kyma in the control plane was deleted. The agent then removes everything that
 	// it installed, and the runtime's Kyma last.
 	Deleting bool `json:"deleting,omitempty"`
-	// Certificate is the certificate that was issued to the agent's key, in PEM.
+	// Certificate is the certificate that the control plane issued to the agent's key, in PEM.
 	Certificate string `json:"certificate,omitempty"`
 	// Sealed contains the runtime's Secrets, or nil to leave them unchanged.
 	Sealed *Sealed `json:"sealed,omitempty"`
@@ -64,7 +65,7 @@ type Predicate struct {
 	Source *Source `json:"source,omitempty"`
 	// Critical lists the features that a reader must support to accept the bundle, sorted.
 	Critical []Feature `json:"critical,omitempty"`
-	// Values are the runtime's values for its modules.
+	// Values are the values that the runtime's modules use.
 	Values Values `json:"values,omitempty"`
 	// Kyma identifies the runtime's Kyma in the control plane. Publishers before 0.1.0 omit it.
 	Kyma *trust.Kyma `json:"kyma,omitempty"`
@@ -75,9 +76,9 @@ type Predicate struct {
 
 // Source is a commit of the Git repository that defines the fleet.
 type Source struct {
-	// Repository is its address without credentials.
+	// Repository is the URL of the Git repository without credentials.
 	Repository string `json:"repository"`
-	// Commit is the full hash in hexadecimal.
+	// Commit is the full commit hash in hexadecimal.
 	Commit string `json:"commit"`
 }
 
@@ -86,12 +87,13 @@ func (s Source) String() string { return "commit " + s.Commit + " of " + s.Repos
 // Rollback is the return of a module to an older version.
 type Rollback struct {
 	Module string `json:"module"`
-	// From is the newest version from which the rollback is allowed. To is the version to install.
+	// From is the newest installed version that the agent can replace with version To.
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// AudienceNone is a key thumbprint that no agent has. It is the audience of a runtime whose key is revoked.
+// AudienceNone is a key thumbprint that no agent has. The publisher uses it as audience if the runtime's key is
+// revoked, so no agent accepts the bundle.
 const AudienceNone = "nobody"
 
 // Audience identifies the recipient of a bundle. Runtime is always set.
@@ -100,7 +102,7 @@ type Audience struct {
 	// ClusterUID is the UID of the kube-system namespace in the enrolled cluster. Agents in other clusters refuse the
 	// bundle.
 	ClusterUID string `json:"clusterUID,omitempty"`
-	// KeyThumbprint is the thumbprint of the agent's key, once enrolled.
+	// KeyThumbprint is the thumbprint of the agent's key, or empty before the agent has enrolled.
 	KeyThumbprint string `json:"keyThumbprint,omitempty"`
 }
 

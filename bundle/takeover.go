@@ -41,7 +41,7 @@ type ObjectRef struct {
 	Name      string `json:"name"`
 }
 
-// GVK returns the object's kind.
+// GVK returns the object's group, version and kind.
 func (o ObjectRef) GVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: o.Group, Version: o.Version, Kind: o.Kind}
 }
@@ -54,7 +54,7 @@ func (o ObjectRef) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// compareObjects ignores the version, because all versions of a kind return the same objects.
+// compareObjects ignores the API version, because an object is available in all API versions of its kind.
 func compareObjects(a, b ObjectRef) int {
 	return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind),
 		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
@@ -87,7 +87,8 @@ func (o ObjectRef) Check() error {
 			return fmt.Errorf("namespace %s: %s", Quote(o.Namespace, maxQuotedBytes), problems[0])
 		}
 	}
-	// Names of roles can contain colons, so only characters that are invalid in a path are refused.
+	// Names of RBAC roles can contain colons, so the name can contain all characters except those that are invalid in a
+	// URL path.
 	named := WatchedObject{Namespace: o.Namespace, Name: o.Name}
 	if !named.Valid() || strings.ContainsAny(o.Name, "/%") || o.Name == "." || o.Name == ".." {
 		return fmt.Errorf("name %s: must be the name of an object, at most %d bytes", Quote(o.Name, maxQuotedBytes),
@@ -140,7 +141,7 @@ type ReportedTakeover struct {
 	Phase TakeoverPhase `json:"phase"`
 	// Done is true once the agent has completed the phase.
 	Done bool `json:"done,omitempty"`
-	// Adopted lists the adopted modules with inherited objects, sorted. It is empty outside of the phase adopt.
+	// Adopted lists the modules whose inherited objects the agent has adopted, sorted. It is empty in the other phases.
 	Adopted []string `json:"adopted,omitempty"`
 	// Removed lists lifecycle-manager's objects that the agent removed, sorted, at most MaxRemovedReported.
 	Removed []ObjectRef `json:"removed,omitempty"`

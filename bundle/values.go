@@ -15,19 +15,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Values are the named values of one runtime. A module can refer to a value in its default CR and its chart values as
-// ${kyma-pull.dev/values.NAME}, if its ModuleTemplate lists the name in AnnotationUsesValues.
+// Values are named values of one runtime. A module can refer to a value in its default CR and its chart values as
+// ${kyma-pull.dev/values.NAME}, if its ModuleTemplate lists NAME in AnnotationUsesValues.
 //
-// A name is a lower-case word, such as region, or LabelValuePrefix with the key of a label of the Kyma in KCP.
+// A name is a lower-case word, such as region. The name labels.KEY refers to the label KEY of the Kyma in KCP.
 type Values map[string]string
 
 const (
-	// LabelValuePrefix is the start of a name that refers to a label of the Kyma in KCP.
+	// LabelValuePrefix is the prefix of a name that refers to a label of the Kyma in KCP.
 	LabelValuePrefix                 = "labels."
 	placeholderStart, placeholderEnd = "${kyma-pull.dev/values.", "}"
 )
 
-// Limits of values. Values and sealed Secrets share the attestation of 64 KiB.
+// Limits of values. An attestation contains the values and the sealed Secrets, and has a limit of 64 KiB.
 const (
 	MaxValues      = 64
 	MaxValueBytes  = 1 << 10
@@ -56,7 +56,8 @@ func CheckValueName(name string) error {
 	return nil
 }
 
-// Check returns an error if the values exceed a limit. The error does not contain a value.
+// Check returns an error if a name or value is invalid or if the values exceed a limit. The error never contains a
+// value.
 func (v Values) Check() error {
 	if len(v) > MaxValues {
 		return fmt.Errorf("%d values, must be at most %d", len(v), MaxValues)
@@ -105,7 +106,8 @@ func ParseValues(text string) (Values, error) {
 	return values, values.Check()
 }
 
-// ParseUsedValues parses an AnnotationUsesValues and returns its names, sorted.
+// ParseUsedValues parses the annotation AnnotationUsesValues of a ModuleTemplate or Manifest and returns the names,
+// sorted.
 func ParseUsedValues(text string) ([]string, error) {
 	names := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 	slices.Sort(names)
@@ -121,7 +123,7 @@ func ParseUsedValues(text string) ([]string, error) {
 	return names, nil
 }
 
-// Only returns the values with these names. Names without a value are omitted.
+// Only returns the values with the given names. It omits names that have no value.
 func (v Values) Only(names []string) Values {
 	var some Values
 	for _, name := range names {
@@ -168,19 +170,19 @@ func (v ModuleValues) Undefined() []string {
 	return names
 }
 
-// String returns the text of AnnotationValues on a Manifest, or "" without values.
+// String returns the values as JSON for the annotation AnnotationValues of a Manifest, or "" if there are no values.
 func (v ModuleValues) String() string {
 	if len(v) == 0 {
 		return ""
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("values always encode: %v", err)) // strings always encode
+		panic(fmt.Sprintf("values always encode: %v", err)) // a map of strings always encodes
 	}
 	return string(text)
 }
 
-// ParseModuleValues parses the AnnotationValues of a Manifest.
+// ParseModuleValues parses the annotation AnnotationValues of a Manifest.
 func ParseModuleValues(text string) (ModuleValues, error) {
 	if text == "" {
 		return nil, nil
@@ -218,8 +220,8 @@ func (v ModuleValues) SubstituteObject(object map[string]any) error {
 	return nil
 }
 
-// Substitute replaces the placeholders in the string values of a decoded JSON or YAML tree, in place. It does not
-// change keys or replace placeholders in values.
+// Substitute replaces the placeholders in all strings of a decoded JSON or YAML tree, in place. It does not change map
+// keys. A placeholder inside a substituted value stays unchanged.
 func (v ModuleValues) Substitute(tree map[string]any) error {
 	if len(v) == 0 {
 		return nil

@@ -23,7 +23,7 @@ type Verified struct {
 	KeyThumbprint string
 	// Gap is true if the runtime missed bundles between the last accepted one and this one.
 	Gap bool
-	// Accepted is the record to store after the bundle's content has been stored.
+	// Accepted is the new value for Trust.Last. The agent stores it after it has stored the bundle's content.
 	Accepted Accepted
 }
 
@@ -59,7 +59,8 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *refusal.Err
 	if last.Epoch < trust.Root.Epoch {
 		last.Sequence, last.Digest, last.Statement = 0, "", ""
 	}
-	// An old bundle would look fresh if the clock were behind the latest signed time.
+	// If the runtime's clock were behind, an expired bundle could pass. Use the latest signed time if it is ahead of
+	// the clock.
 	clock := latest(now, trust.Last.NewestTime)
 	for _, check := range []func() *refusal.Error{
 		func() *refusal.Error { return checkAudience(p.Audience, trust) },
@@ -89,8 +90,8 @@ type signedBy struct {
 	statement  digest.Digest
 }
 
-// publisherKey returns the publisher key with this thumbprint from the roots, or nil. It ignores keys of former roots
-// that root revokes.
+// publisherKey returns the publisher key with this thumbprint from root or one of the former roots, or nil. It ignores
+// keys of the former roots that root revokes.
 func publisherKey(thumbprint string, root trust.Root, former ...trust.Root) crypto.PublicKey {
 	key := root.PublisherKey(thumbprint)
 	for _, r := range former {

@@ -11,7 +11,7 @@ import (
 
 // Fetched is a manifest from a registry with its descriptor.
 type Fetched struct {
-	// Descriptor contains the response's Content-Type and the manifest's digest.
+	// Descriptor contains the media type from the registry's response and the manifest's digest.
 	Descriptor ocispec.Descriptor
 	Bytes      []byte
 }
@@ -20,7 +20,8 @@ type Fetched struct {
 type Trust struct {
 	Root    trust.Root
 	Runtime string
-	// ClusterUID and KeyThumbprint identify the runtime. Empty fields are not compared with the audience.
+	// ClusterUID and KeyThumbprint identify the runtime. Verify compares them with the audience of the bundle, unless
+	// they are empty.
 	ClusterUID    string
 	KeyThumbprint string
 	// ClockSkew limits how far a bundle's time of issue can be ahead of the runtime's clock. 0 means MaxClockSkew.
@@ -39,10 +40,11 @@ type Accepted struct {
 	Epoch    int64         `json:"epoch"`
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
-	// Statement is the digest of the signed statement. Two manifests with the same statement are the same bundle,
-	// because a signature can be encoded in several ways.
+	// Statement is the digest of the signed statement. A signature can be encoded in several ways, so two manifests
+	// with different digests can contain the same statement. Verify treats them as the same bundle.
 	Statement digest.Digest `json:"statement,omitempty"`
-	// NewestTime is the latest time in a verified statement. Verify uses NewestTime if the clock is behind it.
+	// NewestTime is the latest time in a verified statement. If the runtime's clock is behind NewestTime, Verify uses
+	// NewestTime as the current time.
 	NewestTime time.Time `json:"newestTime"`
 	// Kyma is the Kyma that the runtime belongs to, or zero if unknown. TokenExpires is the expiry of the newest token
 	// that assigned the runtime, in Unix seconds.

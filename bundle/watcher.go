@@ -37,7 +37,7 @@ type Watcher struct {
 	Field v1beta2.FieldName `json:"field"`
 }
 
-// Parts of an object that can be watched.
+// Values of Watcher.Field.
 const (
 	FieldSpec   v1beta2.FieldName = "spec"
 	FieldStatus v1beta2.FieldName = "status"
@@ -108,7 +108,7 @@ type ReportedWatch struct {
 	Watcher string `json:"watcher"`
 	// Changes is the number of changes since the agent started the watch.
 	Changes int64 `json:"changes,omitempty"`
-	// Since is the sequence of the first report with the latest change or trouble.
+	// Since is the sequence of the first report that contained the latest change or the current Trouble.
 	Since int64 `json:"since,omitempty"`
 	// Objects are the last changed objects, newest first and without duplicates.
 	Objects []WatchedObject `json:"objects,omitempty"`
@@ -116,11 +116,11 @@ type ReportedWatch struct {
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// WatchedObject is an object that changed.
+// WatchedObject identifies an object that changed.
 type WatchedObject struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Since is the sequence of the first report with the object's latest change.
+	// Since is the sequence of the first report that contained the latest change of the object.
 	Since int64 `json:"since"`
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// RequestDigest returns the digest of a Kyma's request. It ignores defaults and the order of modules.
+// RequestDigest returns the digest of the modules and channel that a Kyma's spec requests. Specs that differ only in
+// the order of modules or in explicit default values have the same digest.
 func RequestDigest(spec v1beta2.KymaSpec) digest.Digest {
 	spec.Modules = slices.Clone(spec.Modules)
 	for i := range spec.Modules {
@@ -25,13 +26,13 @@ func RequestDigest(spec v1beta2.KymaSpec) digest.Digest {
 	}
 	data, err := json.Marshal(spec)
 	if err != nil {
-		panic(fmt.Sprintf("the spec of a Kyma always encodes: %v", err)) // plain data always encodes
+		panic(fmt.Sprintf("the spec of a Kyma always encodes: %v", err)) // all fields always encode
 	}
 	return digest.FromBytes(data)
 }
 
-// Answers reports whether the bundle was built for the request in the runtime's Kyma. It compares the digests of the
-// specs if the statement contains one, and otherwise the generations.
+// Answers reports whether the bundle was built for the current spec of the Kyma in the runtime. It compares KymaSpec
+// with the spec if the statement contains KymaSpec. Otherwise, it compares KymaGeneration with the generation.
 func (p Predicate) Answers(spec v1beta2.KymaSpec, generation int64) bool {
 	if p.KymaSpec != "" {
 		return p.KymaSpec == RequestDigest(spec)

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Limits of images. Export and import apply the same limits.
+// Limits of one container image. Export and import apply the same limits.
 const (
 	// MaxImageManifestBytes limits the size of one manifest or index. Registries have the same limit.
 	MaxImageManifestBytes = 4 << 20
@@ -42,10 +42,11 @@ func isManifest(mediaType string) bool {
 // ImageWalk visits all blobs of an image: indexes, manifests, configs and layers. It visits a blob once, even if
 // several manifests list it.
 type ImageWalk struct {
-	// Locate returns the fetcher of a blob, or nil to skip the blob and the blobs that it lists.
+	// Locate returns the fetcher for a blob. If it returns nil, Walk skips the blob and all blobs that the blob refers
+	// to.
 	Locate func(context.Context, ocispec.Descriptor) (store.Fetcher, error)
-	// Found is called for every visited blob, and for a manifest before its blobs. manifest contains the bytes of a
-	// manifest or index, and is nil for other blobs.
+	// Walk calls Found for every blob, and for a manifest before its blobs. The argument manifest contains the bytes of
+	// a manifest or index, and is nil for other blobs.
 	Found func(d ocispec.Descriptor, manifest []byte)
 
 	visited        map[imageBlob]bool
@@ -58,8 +59,8 @@ type imageBlob struct {
 	sizeBytes int64
 }
 
-// Walk starts at the manifest or index of the image. The error is a *refusal.Error if the image exceeds the limits or
-// does not match its digests.
+// Walk visits the manifest or index of an image and all blobs below it. The error is a *refusal.Error if the image
+// exceeds the limits or if a manifest does not match its digest.
 func (w *ImageWalk) Walk(ctx context.Context, image ocispec.Descriptor) error {
 	w.visited, w.manifestsBytes = map[imageBlob]bool{}, 0
 	return w.visit(ctx, image, 1)

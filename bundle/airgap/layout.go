@@ -16,19 +16,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Reference is a manifest with its name, "<repository>:<tag>".
+// Reference is the descriptor of a manifest and its name in the air-gap file, "<repository>:<tag>".
 type Reference struct {
 	Name       string
 	Descriptor ocispec.Descriptor
 }
 
-// Item is a blob and the source of its bytes.
+// Item is a blob to write into an air-gap file. Open returns its bytes.
 type Item struct {
 	Descriptor ocispec.Descriptor
 	Open       func(context.Context) (io.ReadCloser, error)
 }
 
-// InMemory returns an item with bytes in memory.
+// InMemory returns an Item for a blob in memory.
 func InMemory(blob bundle.Blob) Item {
 	return Item{
 		blob.Descriptor, func(context.Context) (io.ReadCloser, error) {
@@ -43,7 +43,7 @@ type Layout struct {
 	Items      []Item
 }
 
-// SizeBytes returns the total size of all blobs.
+// SizeBytes returns the total size of all blobs in the layout. A blob that is listed several times counts once.
 func (l Layout) SizeBytes() int64 {
 	total := int64(0)
 	for _, item := range l.sorted() {
@@ -58,7 +58,8 @@ func (l Layout) sorted() []Item {
 	return slices.CompactFunc(items, func(a, b Item) bool { return a.Descriptor.Digest == b.Descriptor.Digest })
 }
 
-// index.json lists only manifests in the file, because common tools fail if a listed manifest is missing.
+// index returns the content of index.json. It omits manifests whose blobs are not part of the file, because common
+// tools fail if a listed manifest is missing.
 func (l Layout) index() ([]byte, error) {
 	there := map[digest.Digest]bool{}
 	for _, item := range l.Items {

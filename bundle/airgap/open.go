@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Limits of an air-gap file. The file is not trusted.
+// Limits of an air-gap file. They protect the importer from a manipulated file.
 const (
 	maxEntries     = 100_000
 	maxIndexBytes  = 16 << 20
@@ -26,14 +26,14 @@ const (
 	ratioFreeBytes = 64 << 20
 	largeRatio     = 4
 	largeFreeBytes = 4 << 30
-	// maxPaddingBytes limits the zeros after a tar's end. The program tar pads the last record with up to 10 KiB.
+	// maxPaddingBytes limits the zeros at the end of a tar file. The program GNU tar adds up to 10 KiB of zeros.
 	maxPaddingBytes = 1 << 20
 )
 
 var volumeName = regexp.MustCompile(`^(.*)\.([0-9]{3})$`)
 
-// Files groups paths by air-gap file. The volumes of a divided file form one entry, in their order. Every other path is
-// a separate entry.
+// Files groups the paths of air-gap files. The volumes of one divided file, such as FILE.001 and FILE.002, form one
+// entry. Every other path is a separate entry.
 func Files(paths []string) []Volumes {
 	var files []Volumes
 	at := map[string]int{}
@@ -63,15 +63,16 @@ func Files(paths []string) []Volumes {
 	return files
 }
 
-// Volumes contains the paths of the volumes of one file.
+// Volumes contains the paths of all volumes of one air-gap file.
 type Volumes struct {
 	Paths []string
-	// Incomplete names the first missing volume, or is nil.
+	// Incomplete is an error with the name of the first missing volume, or nil if no volume is missing.
 	Incomplete *refusal.Error
 }
 
-// Open reads a file, given as its volumes in order, and compares every blob with its digest. A *refusal.Error means
-// that the file is invalid. Open calls advance with the number of read bytes.
+// Open opens an air-gap file and compares every blob with its digest. paths are the volumes of the file in order. A
+// *refusal.Error means that the file is invalid. Open calls advance with the size of each entry after it has read the
+// entry.
 func Open(paths []string, advance func(int64)) (*File, error) {
 	file, err := join(paths)
 	if err != nil {
@@ -100,9 +101,9 @@ func join(paths []string) (*File, error) {
 	return &File{at: parts, size: parts.size, closer: parts}, nil
 }
 
-// openRegular opens a regular file and returns its size. Other kinds of files, such as pipes, are an error.
+// openRegular opens a regular file and returns its size. It returns an error for other kinds of files, such as pipes.
 func openRegular(path string, flags int) (*os.File, int64, error) {
-	file, err := os.OpenFile(path, flags|syscall.O_NONBLOCK, 0o644) // do not wait if path is a pipe
+	file, err := os.OpenFile(path, flags|syscall.O_NONBLOCK, 0o644) // O_NONBLOCK: opening a pipe must not block
 	if err != nil {
 		return nil, 0, err
 	}
@@ -136,7 +137,7 @@ func (p *parts) ReadAt(data []byte, offset int64) (int, error) {
 		n, err := file.ReadAt(part, offset-begin)
 		read, offset, data = read+n, offset+int64(n), data[n:]
 		if n < len(part) {
-			return read, errors.Join(err, io.ErrUnexpectedEOF) // the file was truncated
+			return read, errors.Join(err, io.ErrUnexpectedEOF) // the file was truncated after it was opened
 		}
 	}
 	if len(data) > 0 {
@@ -153,8 +154,8 @@ func (p *parts) Close() error {
 	return errors.Join(problems...)
 }
 
-// unpack replaces a compressed file with a temporary file. The temporary file has no name, so a killed process does not
-// leave it behind.
+// unpack replaces f's file, if it is compressed, with a decompressed temporary file. The temporary file is already
+// deleted from its folder, so it disappears even if the process is killed.
 func (f *File) unpack() error {
 	magic := make([]byte, 4)
 	if _, err := f.at.ReadAt(magic, 0); err != nil && !errors.Is(err, io.EOF) {
@@ -199,7 +200,7 @@ func maxUnpacked(size int64) int64 {
 	return min(max(ratioFreeBytes, maxRatio*size), largeRatio*size+largeFreeBytes)
 }
 
-// isWriteError reports whether an error comes from the temporary file.
+// isWriteError reports whether an error occurred while the temporary file was written.
 func isWriteError(err error) bool {
 	var path *os.PathError
 	return errors.As(err, &path) && path.Op == "write"

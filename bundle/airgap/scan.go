@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// File is an open file whose blobs match their digests.
+// File is an open air-gap file. All its blobs match their digests.
 type File struct {
 	at         io.ReaderAt
 	size       int64
@@ -34,7 +34,7 @@ type extent struct{ offset, size int64 }
 // Close closes the file.
 func (f *File) Close() error { return f.closer.Close() }
 
-// References returns the named manifests, sorted by name.
+// References returns the manifests in index.json, sorted by name.
 func (f *File) References() []Reference {
 	found := make([]Reference, 0, len(f.references))
 	for _, name := range slices.Sorted(maps.Keys(f.references)) {
@@ -49,7 +49,7 @@ func (f *File) Size(d digest.Digest) (int64, bool) {
 	return found.size, ok
 }
 
-// Repository returns one repository of the file for reading.
+// Repository returns a reader for one repository in the air-gap file.
 func (f *File) Repository(name string) store.Reader { return repository{f, name} }
 
 type repository struct {
@@ -140,9 +140,10 @@ func (f *File) scan(advance func(int64)) error {
 	return f.readIndex()
 }
 
-// entryName returns the name of an entry without a leading "./". It refuses entries that are not part of a layout.
+// entryName returns the name of a tar entry without a leading "./". It refuses entries that do not belong to an OCI
+// image layout.
 func entryName(header *tar.Header) (string, *refusal.Error) {
-	for key := range header.PAXRecords { // sparse files are not stored as one range of bytes
+	for key := range header.PAXRecords { // a sparse file is not stored as one range of bytes
 		if strings.HasPrefix(key, "GNU.sparse.") {
 			return "", refusal.New(refusal.Malformed, "entry %q is a sparse file", header.Name)
 		}
@@ -197,7 +198,8 @@ func (f *File) take(name string, at extent, data io.Reader) error {
 	return nil
 }
 
-// A tar without an end could be truncated. Other readers could read data after the end.
+// checkEnd returns an error if the tar has no end marker or contains data after the end marker. Without an end marker,
+// the tar could be truncated. Data after the end marker could be read by other programs.
 func (f *File) checkEnd(end int64) error {
 	rest := f.size - end
 	if rest < trailerBytes {

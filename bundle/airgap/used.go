@@ -9,11 +9,11 @@ import (
 // MaxUsedAnswerBytes limits the size of a UsedResponse.
 const MaxUsedAnswerBytes = 4 << 20
 
-// UsedRequest requests the images that the objects of a module use. The agent's program responds to it, because only
-// the agent knows how it rewrites image references.
+// UsedRequest asks which images the objects of a module use. kcp-publisher sends it to the program skr-agent, because
+// only the agent contains the code that finds and rewrites image references.
 type UsedRequest struct {
 	Manifest bundle.Manifest `json:"manifest"`
-	// Contents are the blobs of the module, by digest.
+	// Contents are the content blobs of the module, by digest.
 	Contents   map[digest.Digest][]byte `json:"contents"`
 	Values     bundle.Values            `json:"values,omitempty"`
 	ImagePaths []bundle.ImagePath       `json:"imagePaths,omitempty"`
@@ -21,9 +21,9 @@ type UsedRequest struct {
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 }
 
-// UsedResponse lists the images of a module, or contains the reason why rendering failed.
+// UsedResponse lists the images that a module uses. If the module could not be rendered, Refused is the reason.
 type UsedResponse struct {
-	// Images are the image references without registry mirrors, sorted and without duplicates.
+	// Images are the image references before the agent replaces registries with mirrors, sorted and without duplicates.
 	Images  []string `json:"images"`
 	Refused string   `json:"refused,omitempty"`
 }

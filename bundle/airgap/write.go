@@ -17,10 +17,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Packing configures the compression and division of a file.
+// Packing configures whether an air-gap file is compressed and divided into volumes.
 type Packing struct {
 	Zstd bool
-	// VolumeBytes is the size of a volume, or 0 to write one file.
+	// VolumeBytes is the maximum size of a volume, or 0 to write one file.
 	VolumeBytes int64
 }
 
@@ -31,8 +31,8 @@ const (
 	packed       = ".packed"
 )
 
-// Write writes the file or its volumes and returns their names. It continues an interrupted export if path.partial
-// exists. It calls advance with the number of written bytes.
+// Write writes an air-gap file, or the volumes of a divided file, and returns their names. If the file path.partial
+// exists, Write continues the interrupted export. It calls advance with the size of each blob.
 func Write(ctx context.Context, path string, layout Layout, packing Packing, advance func(int64)) ([]string, error) {
 	entries, err := layout.entries()
 	if err != nil {
@@ -57,13 +57,14 @@ func Write(ctx context.Context, path string, layout Layout, packing Packing, adv
 	return []string{path}, rename(path+partial, path)
 }
 
-// openPartial does not follow symbolic links. On a removable disk, a link could make the export overwrite another file.
+// openPartial does not follow a symbolic link. A prepared link on a removable disk could make the export overwrite
+// another file.
 func openPartial(path string) (*os.File, error) {
 	file, _, err := openRegular(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW)
 	return file, err
 }
 
-// rename also syncs the folder, because an operator can remove the disk immediately afterwards.
+// rename renames a file and syncs its folder, because an operator can remove the disk immediately after the export.
 func rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -71,7 +72,7 @@ func rename(from, to string) error {
 	return store.SyncFolder(filepath.Dir(to))
 }
 
-// writeTar writes the missing part of the file. It only compares the existing entries.
+// writeTar continues a partial tar file. It keeps the entries that are already written correctly and writes the rest.
 func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(int64)) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -102,7 +103,7 @@ func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(
 	if err := file.Truncate(offset); err != nil {
 		return err
 	}
-	if err := file.Truncate(offset + trailerBytes); err != nil { // a tar ends with zeros
+	if err := file.Truncate(offset + trailerBytes); err != nil { // zeros mark the end of a tar
 		return err
 	}
 	return file.Sync()
@@ -154,7 +155,8 @@ func writeEntry(ctx context.Context, file *os.File, offset int64, header []byte,
 	return file.Truncate(offset + int64(len(header)) + padded(e.size))
 }
 
-// The volumes get their names once all are complete.
+// pack compresses file and divides it into volumes, as packing requires. The volumes get their final names after all of
+// them are written.
 func pack(file *os.File, path string, packing Packing) ([]string, error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -178,7 +180,7 @@ func pack(file *os.File, path string, packing Packing) ([]string, error) {
 	return out.publish()
 }
 
-// volumes writes a stream to consecutive files of at most limit bytes.
+// volumes is an io.Writer that divides a stream into consecutive files of at most limit bytes.
 type volumes struct {
 	path  string
 	limit int64

@@ -25,7 +25,7 @@ const (
 	mainAnnotation = "software.ocm/main"
 )
 
-// ArtifactSet is an OCI artifact packed into one blob.
+// ArtifactSet is an OCI artifact, with its index, manifests and blobs, that is stored as one tar archive.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md, "Artifact Set Archive".
 type ArtifactSet struct {
@@ -38,8 +38,8 @@ var setFolders = []string{"", ".", "blobs", "blobs/sha256", "blobs/sha512"}
 
 var setBlob = regexp.MustCompile(`^blobs/(?:sha256[./][0-9a-f]{64}|sha512[./][0-9a-f]{128})$`)
 
-// OpenArtifactSet reads a set from a tar, which can be compressed. It limits the number of entries, the unpacked size
-// and the compression ratio. It does not check digests; Blob does.
+// OpenArtifactSet reads an artifact set from a tar archive, which can be gzip-compressed. It limits the number of
+// entries, the unpacked size and the compression ratio. It does not check digests, but the method Blob does.
 func OpenArtifactSet(data []byte) (*ArtifactSet, error) {
 	set, err := openArtifactSet(data)
 	if err != nil {
@@ -53,7 +53,8 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without this magic number, another reader could parse the same bytes as another format, such as YAML.
+	// Require the magic number of a tar. Without it, another program could parse the same bytes as another format, such
+	// as YAML.
 	if len(plain) < 512 || !bytes.Equal(plain[257:262], []byte("ustar")) {
 		return nil, errors.New("the content is not a tar archive")
 	}
@@ -75,7 +76,7 @@ type setContents struct {
 	index, artifactDescriptor []byte
 }
 
-// left is the size of the archive in bytes.
+// readFrom reads all entries of the archive. left is the size of the archive, and limits the total size of its entries.
 func (c *setContents) readFrom(members *tar.Reader, left int) error {
 	seen := map[string]bool{}
 	for entries := 1; ; entries++ {
@@ -101,7 +102,7 @@ func (c *setContents) readFrom(members *tar.Reader, left int) error {
 		if header.Typeflag == tar.TypeDir {
 			continue
 		}
-		// An archive can contain sparse entries that are larger than the archive.
+		// Limit the read, because a sparse entry of a tar can be larger than the tar.
 		body, err := io.ReadAll(io.LimitReader(members, int64(left)+1))
 		if err != nil {
 			return err
@@ -135,7 +136,7 @@ func (c *setContents) add(name string, body []byte) error {
 	return nil
 }
 
-// The set must contain exactly one of the two possible index files.
+// theIndex returns index.json or artifact-descriptor.json. An artifact set must contain exactly one of the two files.
 func (c *setContents) theIndex() ([]byte, error) {
 	switch {
 	case c.index == nil && c.artifactDescriptor == nil:

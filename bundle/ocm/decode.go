@@ -15,12 +15,12 @@ import (
 const (
 	maxElements   = 2_000
 	maxSignatures = 8
-	// maxParts limits the number of blobs in one content.
+	// maxParts limits the number of digests in the localReference of one resource.
 	maxParts = 64
 )
 
-// Decode parses a component descriptor of schema v2 or v3alpha1 in YAML or JSON. It keeps the text of string fields
-// that look like numbers. Errors name the field.
+// Decode parses a component descriptor of schema v2 or v3alpha1 in YAML or JSON. A string field with an unquoted
+// number, such as version 1.10, keeps its text. Errors name the field.
 //
 // Source: ocm-spec, resources component-descriptor-ocm-v2-schema.yaml and -v3-schema.yaml.
 func Decode(data []byte) (Descriptor, error) {
@@ -127,7 +127,7 @@ type (
 	sourceDocument struct {
 		elementDocument `yaml:",inline"`
 		Type            string `yaml:"type"`
-		// The publisher never fetches a source, so Decode ignores the rest of its access.
+		// Decode keeps only the type of a source's access, because the publisher never fetches sources.
 		Access struct {
 			Type string `yaml:"type"`
 		} `yaml:"access"`
@@ -346,7 +346,7 @@ func (a accessDocument) access() (Access, error) {
 	switch access.Kind() {
 	case AccessLocalBlob:
 		if access.LocalReference == "" {
-			// lifecycle-manager wrote the reference of a localOciBlob into the field digest
+			// Old component descriptors contain the reference of a localOciBlob in the field digest.
 			access.LocalReference, access.Digest = a.Digest, ""
 		}
 		var err error
@@ -362,8 +362,8 @@ func (a accessDocument) access() (Access, error) {
 	return access, nil
 }
 
-// localReference returns a reference to a local blob in the form of digests that are separated by commas. A component
-// archive can contain a digest in the form of a file name, "sha256.<hex>".
+// localReference returns the digests in a localReference, separated by commas. It converts a digest in the form of a
+// file name, "sha256.<hex>", as in component archives.
 func localReference(reference string) (string, error) {
 	parts := strings.Split(reference, ",")
 	if len(parts) > maxParts {
@@ -389,7 +389,7 @@ func contextOf(node *yaml.Node) RepositoryContext {
 		SubPath              string `yaml:"subPath"`
 		ComponentNameMapping string `yaml:"componentNameMapping"`
 	}
-	_ = node.Decode(&document) // ignore a repository context in an unknown format
+	_ = node.Decode(&document) // a repository context in an unknown format is ignored
 	if document.ComponentNameMapping == "" {
 		document.ComponentNameMapping = "urlPath"
 	}

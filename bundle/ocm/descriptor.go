@@ -1,7 +1,7 @@
 // Package ocm decodes, normalizes and verifies component descriptors of the Open Component Model (OCM).
 //
-// The package does not access the network. If the official OCM tools differ from the OCM specification, it follows the
-// tools.
+// The package does not access the network. Where the official OCM tools deviate from the OCM specification, the package
+// behaves like the tools.
 //
 // Source: https://github.com/open-component-model/ocm-spec, doc/01-model and
 // doc/04-extensions/03-storage-backends/oci.md.
@@ -18,10 +18,10 @@ import (
 	"strings"
 )
 
-// MaxDescriptorBytes limits a component descriptor.
+// MaxDescriptorBytes limits the size of a component descriptor.
 const MaxDescriptorBytes = 1 << 20
 
-// Kinds of access, in canonical spelling.
+// Access types that the package supports, as returned by Access.Kind.
 const (
 	AccessLocalBlob   = "localBlob"
 	AccessOCIArtifact = "ociArtifact"
@@ -40,7 +40,8 @@ var accessKinds = map[string]string{
 	"none": AccessNone, "None": AccessNone,
 }
 
-// Kind returns the type in canonical spelling, without its version. Unknown types stay unchanged.
+// Kind returns the access type without its version. It replaces alternative names, such as ociRegistry, with the names
+// of the constants above. It does not change unknown types.
 func (a Access) Kind() string {
 	kind, _, _ := strings.Cut(a.Type, "/")
 	if known, ok := accessKinds[kind]; ok {
@@ -49,7 +50,7 @@ func (a Access) Kind() string {
 	return kind
 }
 
-// Resource returns the resource with this name. It returns false if no resource or several resources have the name.
+// Resource returns the resource with the given name. It returns false if the name does not exist or is not unique.
 func (d Descriptor) Resource(name string) (Resource, bool) {
 	var found Resource
 	count := 0
@@ -76,7 +77,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// version matches a semantic version in OCM's form, which allows a leading "v" and fewer than three numbers.
+// version matches a component version: a semantic version that can have a leading "v" and fewer than three numbers.
 //
 // Source: ocm-spec, doc/01-model/02-elements-toplevel.md, "Component Versions".
 var version = regexp.MustCompile(
@@ -90,12 +91,12 @@ func CheckVersion(v string) error {
 	return nil
 }
 
-// Tag returns the OCI tag of a version. A tag cannot contain a "+".
+// Tag returns the OCI tag of a component version. It replaces the "+", which a tag cannot contain.
 func Tag(version string) string { return strings.Replace(version, "+", ".build-", 1) }
 
 const descriptorFile = "component-descriptor.yaml"
 
-// FromTar returns the descriptor from a tar that contains only the file component-descriptor.yaml.
+// FromTar returns the component descriptor in a tar. The tar must contain only the file component-descriptor.yaml.
 func FromTar(data []byte) ([]byte, error) {
 	reader := tar.NewReader(bytes.NewReader(data))
 	var found []byte
@@ -110,7 +111,7 @@ func FromTar(data []byte) ([]byte, error) {
 		if header.Typeflag == tar.TypeDir {
 			continue
 		}
-		// Some writers add a "/" or "./" before the name.
+		// Some tools write the file name with a leading "/" or "./".
 		if header.Typeflag != tar.TypeReg ||
 			!slices.Contains([]string{descriptorFile, "/" + descriptorFile, "./" + descriptorFile}, header.Name) {
 			return nil, fmt.Errorf("descriptor layer: unexpected member %q, must contain only %s", header.Name,

@@ -2,7 +2,7 @@ package ocm
 
 import (
 	"crypto"
-	_ "crypto/sha256" // registers the hashes of digest.Algorithm
+	_ "crypto/sha256" // implements the hash functions of package digest
 	_ "crypto/sha512"
 	"errors"
 	"fmt"
@@ -12,10 +12,10 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// ErrNotCovered means that a resource has no digest of its content.
+// ErrNotCovered means that the component descriptor contains no digest for the content of a resource.
 var ErrNotCovered = errors.New("no digest covers the content")
 
-// ErrMismatch means that content does not match the component's digest.
+// ErrMismatch means that the content of a resource does not match the digest in the component descriptor.
 var ErrMismatch = errors.New("content does not match the component's digest")
 
 const (
@@ -26,32 +26,34 @@ const (
 	excludedNoAlgorithm = "NO-DIGEST"
 )
 
-// Covered reports whether the digest covers the content.
+// Covered reports whether d contains a digest. It returns false for nil and for the marker of a resource that the
+// component's signature does not cover.
 func (d *Digest) Covered() bool {
 	return d != nil && d.Value != "" && d.NormalisationAlgorithm != excluded &&
 		d.HashAlgorithm != excludedNoAlgorithm && d.Value != excludedNoAlgorithm
 }
 
-// OfArtifact reports whether the digest is the digest of an OCI manifest.
+// OfArtifact reports whether d is the digest of an OCI manifest or index, not of the resource's bytes.
 func (d *Digest) OfArtifact() bool {
 	return d.Covered() &&
 		(d.NormalisationAlgorithm == ociArtifactDigest || d.NormalisationAlgorithm == ociArtefactDigest)
 }
 
-// IsSHA256 reports whether the digest's hash is SHA-256.
+// IsSHA256 reports whether the hash algorithm of the digest is SHA-256.
 func (d *Digest) IsSHA256() bool {
 	hash, err := cryptoHash(d.HashAlgorithm)
 	return err == nil && hash == crypto.SHA256
 }
 
-// IsImage reports whether a resource is a container image, by the resource's type.
+// IsImage reports whether the resource's type denotes a container image.
 func (r Resource) IsImage() bool {
 	return slices.ContainsFunc([]string{"ociImage", "ociArtifact", "ociArtefact", "dockerImage"},
 		func(k string) bool { return strings.EqualFold(k, r.Type) })
 }
 
-// CheckContent compares content with the digest of its resource: the digest of the bytes or, for an artifact set, of
-// its main artifact. The error is ErrNotCovered if the resource has no digest, and ErrMismatch if the digest differs.
+// CheckContent compares the content of a resource with the resource's digest. For an artifact set, it compares the
+// digest of the main manifest. The error wraps ErrNotCovered if the resource has no digest, and ErrMismatch if the
+// digests differ.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/digest-algorithms.md.
 func CheckContent(r Resource, content []byte) error {
@@ -82,8 +84,8 @@ func CheckContent(r Resource, content []byte) error {
 		r.Digest.NormalisationAlgorithm)
 }
 
-// CheckArtifact compares the digest of an OCI manifest with the resource's digest. The error is ErrNotCovered if the
-// resource has no digest.
+// CheckArtifact compares the digest of a fetched OCI manifest with the resource's digest. The error wraps ErrNotCovered
+// if the resource has no digest.
 func CheckArtifact(r Resource, manifest digest.Digest) error {
 	if !r.Digest.Covered() {
 		return fmt.Errorf("resource %q: %w", r.Name, ErrNotCovered)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Document returns the descriptor as JSON. A decoded descriptor keeps its original document, and changes to its fields
-// have no effect.
+// Document returns the descriptor as JSON. For a decoded descriptor, this is the document that Decode parsed, even if
+// the caller changed fields of the Descriptor.
 func (d Descriptor) Document() ([]byte, error) {
 	if d.document != nil {
 		return d.document, nil
@@ -35,7 +35,8 @@ func (d Descriptor) Document() ([]byte, error) {
 	return marshal(document)
 }
 
-// JSON with these escapes is also valid YAML.
+// marshal encodes a tree as JSON. It escapes the characters that JSON allows but YAML forbids, so YAML parsers can read
+// the result.
 func marshal(tree any) ([]byte, error) {
 	data, err := json.Marshal(tree)
 	if err != nil || !bytes.ContainsFunc(data, unprintable) {
@@ -52,7 +53,7 @@ func marshal(tree any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// unprintable reports whether YAML forbids a character that JSON does not escape (YAML 1.2, section 5.1).
+// unprintable reports whether YAML forbids a character that encoding/json does not escape (YAML 1.2, section 5.1).
 func unprintable(r rune) bool {
 	return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff
 }

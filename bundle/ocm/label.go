@@ -70,7 +70,7 @@ func labelsOf(documents []labelDocument) ([]Label, error) {
 	return labels, nil
 }
 
-// providerOf parses a provider: a name, an object, or an object encoded as a string.
+// providerOf parses the provider of a component, which can be a name, an object, or an object encoded as a string.
 func providerOf(node *yaml.Node) (Provider, error) {
 	if node.Kind == 0 {
 		return Provider{}, nil

@@ -2,14 +2,14 @@ package ocm
 
 import "encoding/json"
 
-// Descriptor is a component version of schema v2 or v3.
+// Descriptor is the descriptor of one component version, in schema v2 or v3.
 type Descriptor struct {
-	// Schema is the schema of the document: SchemaV2 or SchemaV3.
+	// Schema is the schema of the decoded document: SchemaV2 or SchemaV3.
 	Schema   string
 	Name     string
 	Version  string
 	Provider Provider
-	// CreationTime is the original text, or empty.
+	// CreationTime is the field creationTime as written in the document, or empty.
 	CreationTime       string
 	Labels             []Label
 	RepositoryContexts []RepositoryContext
@@ -18,25 +18,25 @@ type Descriptor struct {
 	References         []Reference
 	Signatures         []Signature
 
-	document []byte // the original document in JSON
+	document []byte // the document that Decode parsed, converted to JSON
 }
 
-// Supported schemas.
+// Values of Descriptor.Schema.
 const (
 	SchemaV2 = "v2"
 	SchemaV3 = "v3alpha1"
 )
 
-// Provider is the provider of the component.
+// Provider is the organization that provides the component.
 type Provider struct {
 	Name   string
 	Labels []Label
 }
 
-// Label is a named value. Signatures only cover labels with Signing.
+// Label is a named value. A signature covers the label only if Signing is true.
 type Label struct {
 	Name string
-	// Value is JSON with its original numbers, or nil.
+	// Value is the JSON of the value, or nil. Numbers keep the digits of the document.
 	Value   json.RawMessage
 	Version string
 	Signing bool
@@ -51,8 +51,8 @@ type Merge struct {
 	Config json.RawMessage
 }
 
-// Element contains the common fields of resources, sources and references. Name and ExtraIdentity identify an element.
-// Version is part of the identity if they are not unique.
+// Element contains the fields that resources, sources and references have in common. Name and ExtraIdentity identify an
+// element in its list. If several elements share them, Version is part of the identity.
 type Element struct {
 	Name          string
 	Version       string
@@ -64,14 +64,14 @@ type Element struct {
 type Resource struct {
 	Element
 	Type string
-	// Relation is "local" or "external".
+	// Relation is "local" if the provider of the component built the resource, and otherwise "external".
 	Relation string
 	Access   Access
-	// Digest is the digest of the content, or nil.
+	// Digest is the digest of the resource's content, or nil.
 	Digest *Digest
 }
 
-// Source is a source that the component was built from.
+// Source describes the source code that the component was built from.
 type Source struct {
 	Element
 	Type   string
@@ -82,21 +82,22 @@ type Source struct {
 type Reference struct {
 	Element
 	Component string
-	// Digest is the digest of the normalized descriptor, or nil.
+	// Digest is the digest of the normalized descriptor of the other component version, or nil.
 	Digest *Digest
 }
 
-// Access is the location of a content. The kind of access determines the used fields.
+// Access is the location of a resource's content. The fields that apply depend on Type.
 type Access struct {
-	// Type is the original text; see Kind.
+	// Type is the access type as written in the document. Kind returns it without version and aliases.
 	Type string
-	// LocalReference is the digest of a layer or manifest in the component's own artifact, or several digests of layers
-	// to join, separated by commas.
+	// LocalReference is the digest of a layer or manifest in the component's own OCI artifact. It can contain several
+	// digests of layers, separated by commas, whose contents must be joined.
 	LocalReference string
-	// ReferenceName is the content's original name.
+	// ReferenceName is the name that the content had before it was copied into the component, such as an image
+	// reference.
 	ReferenceName string
 	MediaType     string
-	// ImageReference is the image of an ociArtifact, or the reference of a relativeOciReference.
+	// ImageReference is the image reference of an ociArtifact or relativeOciReference.
 	ImageReference string
 	// Repository, Digest and SizeBytes identify an ociBlob.
 	Repository string
@@ -106,15 +107,15 @@ type Access struct {
 	HelmRepository string
 	HelmChart      string
 	HelmVersion    string
-	// GlobalAccess is another location of a local blob. It is never used.
+	// GlobalAccess is another location of a local blob, outside of the component. The package ignores it.
 	GlobalAccess *Access
 }
 
-// Digest is a digest in a descriptor.
+// Digest is the digest of a resource's content or of a component descriptor.
 type Digest struct {
 	HashAlgorithm          string
 	NormalisationAlgorithm string
-	// Value is hexadecimal.
+	// Value is the digest in hexadecimal.
 	Value string
 }
 
@@ -122,19 +123,21 @@ type Digest struct {
 type Signature struct {
 	Name   string
 	Digest Digest
-	// Algorithm, MediaType, Value and Issuer describe the signature.
+	// Algorithm is the signature algorithm, MediaType is the encoding of Value, and Value is the signature. Issuer is
+	// the name of the signer.
 	Algorithm string
 	MediaType string
 	Value     string
 	Issuer    string
 }
 
-// RepositoryContext is a repository that contained the component version. The last context in a descriptor is the
-// current repository.
+// RepositoryContext is an OCI repository that contains or contained the component version. The last context in a
+// descriptor is the current repository.
 type RepositoryContext struct {
 	Type    string
 	BaseURL string
 	SubPath string
-	// ComponentNameMapping is "urlPath" (the default) or "sha256-digest".
+	// ComponentNameMapping defines how a component name becomes a repository path: "urlPath" (the default) or
+	// "sha256-digest".
 	ComponentNameMapping string
 }

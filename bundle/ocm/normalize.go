@@ -11,7 +11,7 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// Normalizations of descriptors. V3 and V4 differ only in their name.
+// Normalization algorithms of component descriptors. V3 and V4 have the same result.
 const (
 	NormalisationV1 = "jsonNormalisation/v1"
 	NormalisationV2 = "jsonNormalisation/v2"
@@ -19,8 +19,8 @@ const (
 	NormalisationV4 = "jsonNormalisation/v4alpha1"
 )
 
-// Normalize returns the bytes that a signature of the descriptor covers: all fields except access and unsigned labels.
-// Like the official OCM tools, it keeps all labels of references and includes creationTime.
+// Normalize returns the bytes that a signature of the descriptor covers: all fields except the access of resources and
+// unsigned labels. Like the official OCM tools, it keeps all labels of references and includes creationTime.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/component-descriptor-normalization-algorithms.md; RFC 8785.
 func Normalize(d Descriptor, algorithm string) ([]byte, error) {
@@ -50,7 +50,7 @@ func Normalize(d Descriptor, algorithm string) ([]byte, error) {
 	return jcs.Transform(data)
 }
 
-// created formats a time like the official OCM tool: in UTC, to the second.
+// created formats a creation time like the official OCM tool, in UTC and rounded to seconds.
 func created(text string) (string, error) {
 	if text == "" {
 		return "", nil
@@ -71,8 +71,8 @@ func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error)
 	return hexHash(hashAlgorithm, data)
 }
 
-// withVersions adds the version to the extra identity of resources with the same identity, except the last one.
-// Versions 1 and 2 of the normalization require this.
+// withVersions makes resources with the same name and extra identity distinguishable: it adds the version to the extra
+// identity of all of them except the last one. Versions 1 and 2 of the normalization require this.
 func withVersions(resources []Resource) []Resource {
 	alike := map[string]int{}
 	for _, r := range resources {
@@ -118,7 +118,8 @@ func normalProvider(p Provider) map[string]any {
 	return m
 }
 
-// A signature does not cover the field merge of a label.
+// signed returns the labels that a signature covers. It removes the field merge of each label, which a signature does
+// not cover.
 func signed(labels []Label) []any {
 	var list []any
 	for _, l := range labels {
@@ -145,7 +146,7 @@ func normalResource(r Resource) map[string]any {
 	if r.Relation != "" {
 		m["relation"] = r.Relation
 	}
-	// The official OCM tool compares the complete access type, so "none/v1" keeps its digest.
+	// The official OCM tool ignores the digest of a resource with the access type "none", but not with "none/v1".
 	if r.Digest != nil && r.Access.Type != "none" && r.Access.Type != "None" {
 		m["digest"] = digestMap(*r.Digest)
 	}
@@ -158,8 +159,8 @@ func normalSource(s Source) map[string]any {
 	return m
 }
 
-// The official OCM tool keeps all labels of references, because its rule that removes unsigned labels has a wrong field
-// name.
+// The official OCM tool keeps all labels of references. Its rule for the removal of unsigned labels has a wrong field
+// name, so it does not match references.
 func normalReference(r Reference) map[string]any { return referenceMap(r) }
 
 func normalReferenceV1(r Reference) map[string]any {
@@ -171,11 +172,11 @@ func normalReferenceV1(r Reference) map[string]any {
 	return m
 }
 
-// Version 1 writes every object as a list of its fields, and depends on the schema of the original document.
+// normaliseV1 writes every object as a list of its fields. The result depends on the schema of the decoded document.
 func normaliseV1(d Descriptor) ([]byte, error) {
 	meta := normalMeta(d)
 	if d.Schema == SchemaV3 {
-		// Version 1 includes unsigned labels of the provider.
+		// Version 1 of the normalization includes unsigned labels of the provider.
 		meta["provider"] = providerMap(d.Provider)
 		spec := map[string]any{}
 		for field, list := range map[string][]any{
@@ -206,7 +207,7 @@ func identified(m map[string]any) map[string]any {
 	return m
 }
 
-// entries encodes a tree with every object as a list of single-field objects, sorted by name.
+// entries encodes a tree as JSON in which every object is a list of objects with one field each, sorted by field name.
 func entries(tree any) ([]byte, error) {
 	data, err := json.Marshal(tree)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Algorithms and encodings of signatures.
+// Signature algorithms and media types of signatures.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/signing-algorithms.md.
 const (
@@ -34,10 +34,10 @@ const (
 	maxSignatureBytes = 64 << 10
 )
 
-// CheckSignature returns an error unless a trusted key signed this descriptor. The caller must compare contents
-// (CheckContent, CheckArtifact) and referenced descriptors (DigestOf) with their digests.
+// CheckSignature returns an error unless a trusted key signed this descriptor. The descriptor contains only digests of
+// resources and referenced descriptors, so the caller must check these with CheckContent, CheckArtifact and DigestOf.
 func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) error {
-	// Check the key first, to avoid a normalization for a signature of an unknown key.
+	// Check the key before the expensive normalization.
 	if err := s.Verify(trust, now); err != nil {
 		return err
 	}
@@ -53,8 +53,9 @@ func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) erro
 	return nil
 }
 
-// Verify returns an error unless a trusted key, or a key that a trusted authority certifies at the time now, signed the
-// signature's digest. It does not compare that digest with a descriptor.
+// Verify returns an error unless a trusted key signed the digest in the signature. A key in a certificate is trusted if
+// a trusted authority issued the certificate and the certificate is valid at the time now. Verify does not compare the
+// digest with a descriptor.
 func (s Signature) Verify(trust Trust, now time.Time) error {
 	if err := s.verify(trust, now); err != nil {
 		return fmt.Errorf("signature %q: %w", s.Name, err)
@@ -107,13 +108,15 @@ func (s Signature) verify(trust Trust, now time.Time) error {
 
 func made(algorithm string, key *rsa.PublicKey, hash crypto.Hash, digest, value []byte) bool {
 	if algorithm == AlgorithmPSS {
-		// The official OCM tool uses the longest salt that fits, not the length of the hash.
+		// The official OCM tool uses the longest possible salt, not a salt with the length of the hash.
 		return rsa.VerifyPSS(key, hash, digest, value, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthAuto}) == nil
 	}
 	return rsa.VerifyPKCS1v15(key, hash, digest, value) == nil
 }
 
-// chain parses a signature and certificates in PEM. It returns the leaf's key if the key or its authority is trusted.
+// chain parses a PEM signature with its certificates. It returns the signature's bytes and the keys that can have made
+// it: the key in the first certificate, or all trusted keys if there is no certificate. The first certificate must
+// contain a trusted key or be issued by a trusted authority.
 func (s Signature) chain(trust Trust, now time.Time) ([]*rsa.PublicKey, []byte, error) {
 	value, certificates, err := decodePEM(s)
 	if err != nil {
@@ -159,7 +162,7 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 		if err != nil {
 			return nil, nil, fmt.Errorf("value: certificate: %w", err)
 		}
-		// Untrusted keys can be too large to verify with.
+		// The key in an untrusted certificate could be so large that verification takes too long.
 		if err := checkCertificate(certificate); err != nil {
 			return nil, nil, fmt.Errorf("value: %w", err)
 		}
@@ -171,7 +174,8 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 	return value, certificates, nil
 }
 
-// checkChain does not trust the certificates in the signature as authorities.
+// checkChain returns an error unless a trusted authority issued the first certificate. It uses the other certificates
+// in the signature only as intermediates, and never trusts them as authorities.
 func checkChain(certificates []*x509.Certificate, trust Trust, name string, now time.Time) error {
 	if len(trust.Roots) == 0 {
 		return errors.New("contains a certificate, but no authority is trusted")
@@ -183,7 +187,7 @@ func checkChain(certificates []*x509.Certificate, trust Trust, name string, now 
 	leaf := certificates[0]
 	for i, c := range certificates {
 		if i > 0 && slices.ContainsFunc(trust.Roots, c.Equal) {
-			continue // the official OCM tool adds the authority's certificate to its signatures
+			continue // the official OCM tool includes the certificate of the authority in signatures
 		}
 		if isSelfSigned(c) {
 			return fmt.Errorf(
@@ -201,7 +205,7 @@ func checkChain(certificates []*x509.Certificate, trust Trust, name string, now 
 	if err != nil {
 		return fmt.Errorf("certificate of %s: %w", leaf.Subject, err)
 	}
-	// A certificate without key usages is valid for all key usages (RFC 5280, 4.2.1.3).
+	// A certificate without the key usage extension is valid for all usages (RFC 5280, 4.2.1.3).
 	if leaf.KeyUsage != 0 && leaf.KeyUsage&x509.KeyUsageDigitalSignature == 0 {
 		return fmt.Errorf("certificate of %s does not allow digital signatures", leaf.Subject)
 	}
@@ -215,7 +219,8 @@ func checkChain(certificates []*x509.Certificate, trust Trust, name string, now 
 	return nil
 }
 
-// Unlike CheckSignatureFrom, isSelfSigned also accepts certificates that are not authorities.
+// isSelfSigned also returns true for self-signed certificates that are not authorities, unlike the method
+// CheckSignatureFrom.
 func isSelfSigned(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawIssuer, c.RawSubject) &&
 		c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil

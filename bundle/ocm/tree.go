@@ -51,11 +51,11 @@ func scalarOf(n *yaml.Node) (any, error) {
 		return b, err
 	case "!!int", "!!float":
 		if json.Valid([]byte(n.Value)) {
-			// Keep the original text, because 1.10 and 1.1 are different strings.
+			// Keep the text of the number, because the versions 1.10 and 1.1 are different.
 			return json.Number(n.Value), nil
 		}
 		if strings.Trim(n.Value, "0123456789") == "" {
-			return n.Value, nil // a number with leading zeros stays text
+			return n.Value, nil // a number with leading zeros becomes a string
 		}
 		var number float64
 		if err := n.Decode(&number); err != nil {

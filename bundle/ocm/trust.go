@@ -13,23 +13,23 @@ const (
 	maxTrustBytes = 1 << 20
 	maxTrusted    = 100
 	minKeyBits    = 2_048
-	// Longer keys and larger exponents make verification too expensive.
+	// Keys above these limits make the verification of a signature too expensive.
 	maxKeyBits  = 8_192
 	maxExponent = 1<<16 + 1
 )
 
-// Trust contains the trusted keys for a signature.
+// Trust contains the keys and certificate authorities whose signatures are accepted.
 type Trust struct {
 	// Keys are trusted public keys.
 	Keys []*rsa.PublicKey
 	// Roots are trusted certificate authorities.
 	Roots []*x509.Certificate
-	// Subject is the required common name of a certificate. It defaults to the signature's name.
+	// Subject is the common name that a signer's certificate must have. If empty, it must equal the signature's name.
 	Subject string
 }
 
-// ParseTrust parses public keys and certificates in PEM, or one key in PKIX DER. All certificates are authorities. Keys
-// are RSA of 2,048 to 8,192 bits.
+// ParseTrust parses public keys and certificates in PEM, or one public key in PKIX DER. It treats every certificate as
+// an authority. Public keys must be RSA keys of 2,048 to 8,192 bits.
 func ParseTrust(data []byte) (Trust, error) {
 	if len(data) > maxTrustBytes {
 		return Trust{}, fmt.Errorf("keys are larger than %d bytes", maxTrustBytes)
@@ -129,7 +129,8 @@ func checkKey(key *rsa.PublicKey) error {
 	return nil
 }
 
-// checkCertificate checks only RSA keys. An authority can have a key of another type.
+// checkCertificate checks the size of an RSA key in a certificate. It accepts keys of other types, because an authority
+// can have such a key.
 func checkCertificate(c *x509.Certificate) error {
 	if key, ok := c.PublicKey.(*rsa.PublicKey); ok {
 		if err := checkKey(key); err != nil {

@@ -1,7 +1,7 @@
-// Package reason defines the reasons why a module, a Secret or a bundle differs from the request. Programs use only the
-// reason; the accompanying message is for people.
+// Package reason defines the reasons why a module, Secret or bundle differs from the request. Programs evaluate only
+// the reason. The message next to a reason is for people.
 //
-// Readers map an unknown reason to Other, so later versions can add reasons.
+// Later versions can add reasons. A program treats a reason that it does not know as Other.
 package reason
 
 import (
@@ -13,12 +13,13 @@ import (
 // Reason is one of the reasons in this package. A reason's name and meaning never change.
 type Reason string
 
-// Other is the reason of all other problems.
+// Other is the reason of problems without a specific reason.
 const Other Reason = "Other"
 
 const maxBytes = 64
 
-// Check returns an error if an external reason is too long or contains characters other than letters and digits.
+// Check returns an error if a reason from an external source is too long or contains characters other than letters and
+// digits.
 func (r Reason) Check() error {
 	if len(r) > maxBytes {
 		return fmt.Errorf("the reason has %d bytes, must be at most %d", len(r), maxBytes)
@@ -33,7 +34,7 @@ func (r Reason) Check() error {
 	return nil
 }
 
-// Known returns the reason if it is empty or in the list, and Other for any other value.
+// Known returns r if it is empty or in the list, and otherwise Other.
 func Known(r Reason, list []Reason) Reason {
 	if r == "" || slices.Contains(list, r) {
 		return r
@@ -49,10 +50,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error without its reason.
+// Unwrap returns the wrapped error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// With adds a reason to an error. It returns nil for nil.
+// With returns err with a reason, or nil if err is nil.
 func With(r Reason, err error) error {
 	if err == nil {
 		return nil
@@ -60,7 +61,7 @@ func With(r Reason, err error) error {
 	return &Error{Reason: r, Err: err}
 }
 
-// Errorf is fmt.Errorf with a reason.
+// Errorf formats an error like fmt.Errorf and adds a reason.
 func Errorf(r Reason, format string, args ...any) error { return With(r, fmt.Errorf(format, args...)) }
 
 // Of returns the outermost reason of an error: empty for nil, and Other for an error without a reason.

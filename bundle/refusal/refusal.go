@@ -1,4 +1,5 @@
-// Package refusal defines errors of failed checks: a stable reason for programs, and a detail for people.
+// Package refusal defines the error of a check that refuses a bundle, report, root of trust or air-gap file. The error
+// has a stable reason for programs and a detail for people.
 package refusal
 
 import (
@@ -10,34 +11,34 @@ import (
 // Reason is the check that refused a bundle or a report. Conditions and metrics contain it.
 type Reason string
 
-// Reasons, in the order of the checks.
+// Reasons for refusing an artifact, such as a bundle or report, in the order of the checks.
 const (
-	TooLarge      Reason = "TooLarge"      // more bytes, entries or levels than allowed
-	MediaType     Reason = "MediaType"     // inconsistent media types
+	TooLarge      Reason = "TooLarge"      // has more bytes, entries or levels than allowed
+	MediaType     Reason = "MediaType"     // has a wrong media type
 	Malformed     Reason = "Malformed"     // cannot be decoded, or has invalid fields
-	Unsigned      Reason = "Unsigned"      // without an attestation
-	UnknownKey    Reason = "UnknownKey"    // signed by a key that the root of trust does not list
-	BadSignature  Reason = "BadSignature"  // the signature is invalid
-	PredicateType Reason = "PredicateType" // a statement of another type
-	WrongRuntime  Reason = "WrongRuntime"  // for another runtime
-	WrongCluster  Reason = "WrongCluster"  // for another cluster with the same runtime ID
-	WrongEpoch    Reason = "WrongEpoch"    // the epoch differs from the root's epoch
-	Expired       Reason = "Expired"       // the validity period has ended
-	NotYetIssued  Reason = "NotYetIssued"  // issued too far in the future
-	Rollback      Reason = "Rollback"      // older than the last accepted bundle or report
-	Equivocation  Reason = "Equivocation"  // same sequence as an accepted bundle, but different content
-	Downgrade     Reason = "Downgrade"     // downgrades a module without listing the rollback
-	WrongDigest   Reason = "WrongDigest"   // the content does not match the signed digest
-	ForeignKey    Reason = "ForeignKey"    // a report signed by another key than the runtime's
-	BadRoot       Reason = "BadRoot"       // not a valid next version of the root of trust
+	Unsigned      Reason = "Unsigned"      // has no attestation
+	UnknownKey    Reason = "UnknownKey"    // is signed with a key that the root of trust does not list
+	BadSignature  Reason = "BadSignature"  // has an invalid signature
+	PredicateType Reason = "PredicateType" // contains a statement with a wrong predicate type
+	WrongRuntime  Reason = "WrongRuntime"  // is for another runtime
+	WrongCluster  Reason = "WrongCluster"  // is for another cluster with the same runtime ID
+	WrongEpoch    Reason = "WrongEpoch"    // has another epoch than the root of trust
+	Expired       Reason = "Expired"       // has a validity period that has ended
+	NotYetIssued  Reason = "NotYetIssued"  // has a time of issue too far in the future
+	Rollback      Reason = "Rollback"      // is older than the last accepted bundle or report
+	Equivocation  Reason = "Equivocation"  // has the sequence of an accepted bundle, but other content
+	Downgrade     Reason = "Downgrade"     // downgrades a module, but the statement does not allow it
+	WrongDigest   Reason = "WrongDigest"   // has content that does not match the signed digest
+	ForeignKey    Reason = "ForeignKey"    // is a report signed with another key than the runtime's
+	BadRoot       Reason = "BadRoot"       // is not a valid next version of the root of trust
 	RootExpired   Reason = "RootExpired"   // the root of trust has expired
-	Revoked       Reason = "Revoked"       // signed by a revoked key
-	NotReleased   Reason = "NotReleased"   // a component without a release signature, or below the minimum version
-	Incomplete    Reason = "Incomplete"    // an air-gap file omits data that the target lacks
-	// UnsupportedFeature means that the reader does not support a required feature.
+	Revoked       Reason = "Revoked"       // is signed with a revoked key
+	NotReleased   Reason = "NotReleased"   // contains an unreleased component, or one below the minimum version
+	Incomplete    Reason = "Incomplete"    // is an air-gap file without data that the target needs
+	// UnsupportedFeature means that the bundle requires a feature that the agent does not support.
 	UnsupportedFeature Reason = "UnsupportedFeature"
-	WrongKyma          Reason = "WrongKyma"   // from another Kyma than the runtime's owner
-	NotEnrolled        Reason = "NotEnrolled" // a report signed by an unknown key
+	WrongKyma          Reason = "WrongKyma"   // comes from another Kyma than the runtime's
+	NotEnrolled        Reason = "NotEnrolled" // is a report signed with a key that is not enrolled
 )
 
 // Reasons lists all reasons, in the order of the checks.
@@ -48,10 +49,10 @@ var Reasons = []Reason{
 	UnsupportedFeature, NotEnrolled, WrongKyma,
 }
 
-// Other replaces a reason that this version does not know.
+// Other replaces a reason that this version of kyma-pull does not know.
 const Other Reason = "Other"
 
-// Known returns the reason if this version knows it, and Other for any other value.
+// Known returns r if this version of kyma-pull knows the reason, and otherwise Other.
 func Known(r Reason) Reason {
 	if slices.Contains(Reasons, r) {
 		return r
@@ -59,10 +60,10 @@ func Known(r Reason) Reason {
 	return Other
 }
 
-// AboutRoot reports whether the root of trust, not the bundle, was refused.
+// AboutRoot reports whether the refused artifact is the root of trust and not a bundle.
 func (r Reason) AboutRoot() bool { return r == BadRoot }
 
-// MayFollowFromRoot reports whether a newer root of trust could make the same bundle acceptable.
+// MayFollowFromRoot reports whether the reader could accept the same bundle after an update of its root of trust.
 func (r Reason) MayFollowFromRoot() bool {
 	switch r {
 	case UnknownKey, WrongEpoch, RootExpired, NotReleased:
@@ -71,17 +72,18 @@ func (r Reason) MayFollowFromRoot() bool {
 	return false
 }
 
-// MayEndLater reports whether the same air-gap file can be accepted later, for example with a newer root of trust.
+// MayEndLater reports whether an importer could accept the same air-gap file later, for example after an update of its
+// root of trust.
 func (r Reason) MayEndLater() bool {
 	return r == Incomplete || r == NotYetIssued || r.MayFollowFromRoot()
 }
 
-// Error means that a bundle or report was refused.
+// Error is the error for a refused bundle, report, root of trust or air-gap file.
 type Error struct {
 	Reason Reason
 	// Detail describes the actual and the expected value.
 	Detail string
-	// Cause is the wrapped error, or nil.
+	// Cause is the error that Unwrap returns, or nil.
 	Cause error
 }
 
@@ -89,7 +91,7 @@ func (r *Error) Error() string { return fmt.Sprintf("refused (%s): %s", r.Reason
 
 func (r *Error) Unwrap() error { return r.Cause }
 
-// Of returns the refusal inside err, or nil.
+// Of returns the *Error that err wraps, or nil.
 func Of(err error) *Error {
 	var refusal *Error
 	if errors.As(err, &refusal) {
@@ -98,7 +100,7 @@ func Of(err error) *Error {
 	return nil
 }
 
-// New returns a refusal with a formatted detail. An error wrapped by %w becomes its cause.
+// New returns an Error with a formatted detail. If the format wraps an error with %w, this error becomes the Cause.
 func New(reason Reason, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Reason: reason, Detail: err.Error(), Cause: errors.Unwrap(err)}

@@ -9,22 +9,24 @@ import (
 type Access struct {
 	// DockerConfig is the content of a docker config.json, or empty.
 	DockerConfig []byte
-	// CA is a PEM bundle of certificate authorities in addition to the system's.
+	// CA contains PEM certificates of authorities that are trusted in addition to the authorities of the operating
+	// system.
 	CA []byte
-	// PlainHTTP uses HTTP for every registry. Without a CA, loopback addresses always use HTTP, as with docker.
+	// PlainHTTP uses HTTP for all registries. Registries at loopback addresses use HTTP even without PlainHTTP, unless
+	// CA is set.
 	PlainHTTP bool
-	// RequestTimeout limits one request with its body. It defaults to DefaultRequestTimeout.
+	// RequestTimeout limits the duration of a request, including its body. It defaults to DefaultRequestTimeout.
 	RequestTimeout time.Duration
 	// NoRetry disables retries, for callers with their own backoff.
 	NoRetry bool
-	// BlobHosts are additional hosts, HOST or HOST:PORT, to which registries can redirect.
+	// BlobHosts are hosts, HOST or HOST:PORT, to which registries can redirect requests in addition to their own host.
 	BlobHosts []string
-	// Observe wraps the transport, for example to count requests, or is nil.
+	// Observe wraps the HTTP transport, for example to count requests. It can be nil.
 	Observe func(http.RoundTripper) http.RoundTripper
-	// Renew returns the current DockerConfig and CA, or is nil if they do not change. Other fields of its result have
-	// no effect.
+	// Renew returns the current values of the fields DockerConfig and CA. Other fields of the result are ignored. Nil
+	// means that DockerConfig and CA do not change.
 	Renew func() (Access, error)
 }
 
-// DefaultRequestTimeout limits one request to a registry, including its body.
+// DefaultRequestTimeout is the default of Access.RequestTimeout.
 const DefaultRequestTimeout = time.Minute

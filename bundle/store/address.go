@@ -11,9 +11,9 @@ type reach uint8
 
 const (
 	reachPublic reach = 1 << iota
-	// reachPrivate includes all other addresses that IANA reserves.
+	// reachPrivate means private addresses and all reserved addresses that the other constants do not include.
 	reachPrivate
-	// reachLinkLocal includes the metadata services of cloud providers.
+	// reachLinkLocal means link-local addresses, such as the metadata services of cloud providers.
 	reachLinkLocal
 	reachLoopback
 )
@@ -30,7 +30,7 @@ func (r reach) String() string {
 	return "loopback"
 }
 
-// reserved are the reserved prefixes that netip does not classify.
+// reserved lists the reserved address ranges for which package netip has no method.
 //
 // Source: IANA's registries of special-purpose addresses.
 var reserved = []netip.Prefix{
@@ -44,14 +44,13 @@ var reserved = []netip.Prefix{
 }
 
 var (
-	// thisNetwork contains addresses that lead to this machine on Linux.
+	// thisNetwork contains addresses that Linux routes to the local machine.
 	thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
-	// translated is the NAT64 prefix of IPv4 addresses, RFC 6052.
+	// translated is the IPv6 prefix that NAT64 uses for IPv4 addresses (RFC 6052).
 	translated = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// Plain returns an address without its zone. An IPv4 address that is mapped into IPv6 or translated by NAT64 becomes an
-// IPv4 address.
+// Plain returns an address without its IPv6 zone. It converts an IPv4-mapped or NAT64 address to the IPv4 address.
 func Plain(address netip.Addr) netip.Addr {
 	address = address.Unmap().WithZone("")
 	if translated.Contains(address) {
@@ -76,11 +75,11 @@ func reachOf(address netip.Addr) reach {
 	return reachPublic
 }
 
-// localDomains are top-level domains that are only valid inside a network.
+// localDomains are top-level domains that exist only in private networks.
 var localDomains = []string{"localhost", "local", "internal", "svc"}
 
-// IsInternalHost reports whether HOST or HOST:PORT belongs to this machine or network. It does not resolve public
-// names.
+// IsInternalHost reports whether HOST or HOST:PORT is the local machine, a private address or a name of a private
+// network. It does not resolve names.
 func IsInternalHost(hostPort string) bool {
 	host := strings.ToLower(hostPort)
 	if bare, bracketed := strings.CutPrefix(host, "["); bracketed {
@@ -88,14 +87,14 @@ func IsInternalHost(hostPort string) bool {
 	} else if strings.Count(host, ":") == 1 {
 		host, _, _ = strings.Cut(host, ":")
 	}
-	host, _, _ = strings.Cut(host, "%") // remove the zone of an address
+	host, _, _ = strings.Cut(host, "%") // remove the zone of an IPv6 address
 	host = strings.TrimSuffix(host, ".")
 	if address, err := netip.ParseAddr(host); err == nil {
 		return reachOf(address) != reachPublic
 	}
 	labels := strings.Split(host, ".")
 	last := labels[len(labels)-1]
-	// Top-level domains are never numbers, but some resolvers accept 127.1, 2130706433 and 0x7f.1 as addresses.
+	// A public name never ends with a number. Some resolvers accept 127.1, 2130706433 and 0x7f.1 as addresses.
 	numeric := last == "" || last[0] >= '0' && last[0] <= '9'
 	return numeric || len(labels) == 1 || slices.Contains(localDomains, last)
 }

@@ -8,11 +8,11 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// client sends requests to registries. It removes URL queries from errors, because a redirect to a bucket has a
-// short-lived credential in its query.
+// client sends requests to registries. It removes the query from URLs in errors, because the URL of a redirect to a
+// storage bucket contains a short-lived credential in its query.
 type client struct{ *auth.Client }
 
-// Do sends the request. It adds a missing digest and length to a response with a manifest.
+// Do sends a request. If the response with a manifest has no digest or length, Do adds them.
 func (c client) Do(request *http.Request) (*http.Response, error) {
 	response, err := c.Client.Do(request)
 	if err == nil && missingDigest(request, response) {
@@ -22,7 +22,7 @@ func (c client) Do(request *http.Request) (*http.Response, error) {
 	if errors.As(err, &failed) {
 		failed.URL = withoutQuery(failed.URL)
 	}
-	// Errors about the response contain the URL of the redirect.
+	// oras prints the URL of response.Request in errors. After a redirect, this is the URL of the redirect.
 	if err == nil && response.Request != nil && response.Request.Response != nil {
 		redirected := *response.Request
 		at := *redirected.URL

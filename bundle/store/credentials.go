@@ -12,7 +12,7 @@ import (
 
 const helperPrefix = "docker-credential-"
 
-// helpers are the credential helpers in a docker config.json.
+// helpers contains the credential helpers that a docker config.json configures.
 //
 // Source: docker CLI, cli/config/configfile, and docker/docker-credential-helpers.
 type helpers struct {
@@ -21,8 +21,8 @@ type helpers struct {
 	Store  string            `json:"credsStore"`
 }
 
-// storedCredentials returns the credentials of a docker config.json or of its credential helpers. It returns nil for an
-// empty file.
+// storedCredentials returns a function that finds a host's credentials in a docker config.json or with its credential
+// helpers. It returns nil if dockerConfig is empty.
 func storedCredentials(dockerConfig []byte) (auth.CredentialFunc, error) {
 	if len(dockerConfig) == 0 {
 		return nil, nil
@@ -43,7 +43,7 @@ func storedCredentials(dockerConfig []byte) (auth.CredentialFunc, error) {
 		}
 		helper, required := named.ByHost[host]
 		if !required {
-			// Docker Desktop configures a helper that exists only on the user's machine.
+			// The credential helper of Docker Desktop exists only on the user's machine.
 			if helper = named.Store; helper != "" {
 				if _, err := exec.LookPath(helperPrefix + helper); err != nil {
 					return auth.EmptyCredential, nil

@@ -7,10 +7,11 @@ import (
 	"net/http"
 )
 
-// details converts the JSON details of a registry's errors to text, because oras would print them as a Go value.
+// details is a transport. It converts the JSON in the field detail of registry errors to strings, because oras prints
+// other types in Go syntax.
 type details struct{ http.RoundTripper }
 
-// maxErrorBytes limits the bytes of a response in an error.
+// maxErrorBytes limits the size of an error response whose details are converted.
 const maxErrorBytes = 8 << 10
 
 func (d details) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -31,7 +32,7 @@ func (d details) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// failing is a reader without data that returns err.
+// failing is an empty reader that returns err, or io.EOF if err is nil.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
@@ -41,7 +42,8 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// withTextDetails returns a registry's errors with the JSON of each detail as a string. Other bodies stay unchanged.
+// withTextDetails returns the body of a registry's error response with the field detail of each error as a string. It
+// returns any other body unchanged.
 //
 // Source: OCI distribution specification, Error Codes.
 func withTextDetails(body []byte) []byte {

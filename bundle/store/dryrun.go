@@ -20,7 +20,7 @@ type dryRun struct {
 
 func (s *dryRun) Repository(ctx context.Context, name string) (oras.Target, error) {
 	base, err := s.Store.Reading(ctx, name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a missing layout is empty
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // treat a missing OCI layout as empty
 		return nil, err
 	}
 	return &dryRunRepository{written: s.written.repository(name), base: base}, nil

@@ -13,17 +13,18 @@ import (
 	"time"
 )
 
-// egress is the transport of all registries of one client. Requests to configured hosts can go to any address. For
-// redirects and for registries that only a component names, egress limits the resolved addresses.
+// egress is the HTTP transport for all registries of a program. Requests to hosts that an operator configured can go to
+// any address. For redirects, and for hosts that only a component descriptor contains, egress limits the addresses to
+// which it connects.
 type egress struct {
 	mu         sync.Mutex                // guards the fields below
-	base       *http.Transport           // without address limits
-	configured map[string]bool           // false for hosts that only a component names
-	limited    map[reach]*http.Transport // by allowed address kinds
-	seen       map[string]reach          // address kind of the last connection to HOST:PORT
+	base       *http.Transport           // connects to any address
+	configured map[string]bool           // value is false for a host from a component descriptor
+	limited    map[reach]*http.Transport // key is the set of allowed address kinds
+	seen       map[string]reach          // address kind of the last connection, by HOST:PORT
 }
 
-// Components can name any number of hosts.
+// maxSeen limits the number of hosts in memory, because component descriptors can contain any number of hosts.
 const maxSeen = 10_000
 
 func newEgress(base *http.Transport) *egress {
@@ -43,7 +44,7 @@ func (e *egress) open(host string, configured bool) {
 	if len(e.configured) >= maxSeen {
 		for host, configured := range e.configured {
 			if !configured {
-				delete(e.configured, host) // open adds the host again
+				delete(e.configured, host) // open adds the host again at its next use
 			}
 		}
 	}
@@ -57,7 +58,7 @@ func (e *egress) trust(authorities *x509.CertPool) {
 		transport.CloseIdleConnections()
 	}
 	e.base.CloseIdleConnections()
-	e.base = e.base.Clone() // the configuration of a transport in use must not change
+	e.base = e.base.Clone() // a transport's configuration must not change after its first use
 	e.base.TLSClientConfig.RootCAs = authorities
 	clear(e.limited)
 }
@@ -74,7 +75,7 @@ func (e *egress) RoundTrip(request *http.Request) (*http.Response, error) {
 		return e.unlimited().RoundTrip(request)
 	}
 	if e.proxied(request) {
-		// A proxy resolves the name, so egress can only check the name.
+		// The proxy resolves the host name, so egress can check only the name and not the address.
 		if allowed == reachPublic && IsInternalHost(request.URL.Host) {
 			return nil, refused(request, "the target is an internal address")
 		}
@@ -101,7 +102,8 @@ func first(request *http.Request) *http.Request {
 	return request
 }
 
-// allowed returns the address kinds that a request may reach. everything is true for a configured host.
+// allowed returns the kinds of addresses to which the request can connect. everything is true if the request can
+// connect to any address, because an operator configured the host.
 func (e *egress) allowed(request *http.Request) (allowed reach, everything bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,11 +114,12 @@ func (e *egress) allowed(request *http.Request) (allowed reach, everything bool)
 	case configured:
 		return 0, true
 	case opened:
-		// Internal registries can have private addresses, but not loopback or link-local addresses.
+		// A registry from a component descriptor can be in a private network, but not on the local machine or at a
+		// link-local address.
 		return reachPublic | reachPrivate, false
 	}
 	for host, configured := range e.configured {
-		// The token service can use another port of the registry's host.
+		// A registry's token service can have the same host name with another port.
 		if name, _ := splitHost(host); configured && strings.EqualFold(name, request.URL.Hostname()) {
 			return 0, true
 		}
@@ -144,7 +147,8 @@ func (e *egress) transport(allowed reach) *http.Transport {
 	return e.limited[allowed]
 }
 
-// The dial function checks resolved addresses, not names.
+// dialer returns a dial function that connects only to allowed addresses. It checks the address after the host name was
+// resolved.
 func (e *egress) dialer(allowed reach) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialer := net.Dialer{

@@ -13,10 +13,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// ErrNotFound means that a reference does not exist.
+// ErrNotFound means that a tag, manifest or blob does not exist.
 var ErrNotFound = errdef.ErrNotFound
 
-// NotFound wraps ErrNotFound into an error of a 404 response. Other errors stay unchanged.
+// NotFound returns an error that wraps ErrNotFound if err is a registry's 404 response. It returns other errors
+// unchanged.
 func NotFound(err error) error {
 	if err == nil {
 		return nil
@@ -33,8 +34,8 @@ func notFound(wrapped, cause error) error {
 	return wrapped
 }
 
-// Unavailable reports whether an error means that the registry is unreachable, overloaded or broken. It returns false
-// if the registry denied only one request, and for refused content.
+// Unavailable reports whether err means that the registry is unreachable, overloaded or broken. It returns false if the
+// registry works but denied the request, and if the content was refused.
 func Unavailable(err error) bool {
 	if refusal.Of(err) != nil || errors.As(err, new(*RedirectError)) {
 		return false
@@ -47,12 +48,12 @@ func Unavailable(err error) bool {
 	if errors.As(err, new(*PausedError)) {
 		return true
 	}
-	var connection interface{ Timeout() bool } // errors of the packages net and net/url implement Timeout
+	var connection interface{ Timeout() bool } // errors of packages net and net/url have this method
 	return errors.As(err, &connection)
 }
 
-// WithoutDetail reduces the error of a registry's response to its status. The full text would change with every
-// request, because registries add times and request IDs.
+// WithoutDetail returns the error of a registry's response with the HTTP status only. Registries add times and request
+// IDs to errors, so the full text would differ after each request.
 func WithoutDetail(err error) error {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) {
@@ -65,9 +66,10 @@ func WithoutDetail(err error) error {
 	return err
 }
 
-// PausedError means that a request was not sent because the registry's Retry-After time has not passed.
+// PausedError means that a request was not sent, because the registry asked clients to wait (Retry-After).
 type PausedError struct {
-	// Host is the registry, and Status is the HTTP status of its response. Until is the end of the pause.
+	// Host is the registry's host. Status is the HTTP status of the response with the Retry-After header. Until is the
+	// time when requests are allowed again.
 	Host   string
 	Status int
 	Until  time.Time
@@ -78,7 +80,8 @@ func (e *PausedError) Error() string {
 		http.StatusText(e.Status), e.Until.UTC().Format(time.RFC3339))
 }
 
-// StatusOf returns the HTTP status of a registry's error. It returns 401 for missing credentials.
+// StatusOf returns the HTTP status of a registry's response in err. For missing credentials, it returns 401. ok is
+// false for other errors.
 func StatusOf(err error) (status int, ok bool) {
 	var response *errcode.ErrorResponse
 	switch {
@@ -94,7 +97,7 @@ func StatusOf(err error) (status int, ok bool) {
 	return 0, false
 }
 
-// HostOf returns the registry host of an error, or "" if unknown.
+// HostOf returns the host of the registry whose response caused err, or "" if err is not such a response.
 func HostOf(err error) string {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) && response.URL != nil {

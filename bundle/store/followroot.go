@@ -14,10 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootReader reads a version of the root of trust.
+// RootReader returns the unverified content of a version of the root of trust and the digest of its manifest.
 type RootReader func(ctx context.Context, version int64) ([]byte, digest.Digest, error)
 
-// FollowRoot reads newer versions of a root from a store; see FollowRootFrom.
+// FollowRoot reads the versions after the given root of trust from a store. For the results, see FollowRootFrom.
 func FollowRoot(
 	ctx context.Context, place Store, root trust.Root,
 ) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
@@ -26,8 +26,9 @@ func FollowRoot(
 	}, root)
 }
 
-// FollowRootFrom reads newer versions of a root in order, and returns the last valid version. refused is the reason why
-// the next version is invalid, and at is the digest of its manifest. err means that a version could not be read.
+// FollowRootFrom reads the versions after the given root of trust in order, and returns the last valid version. If the
+// next version is invalid, refused is the reason and at is the digest of its manifest. err means that the next version
+// could not be read.
 func FollowRootFrom(
 	ctx context.Context, read RootReader, root trust.Root,
 ) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
@@ -51,8 +52,8 @@ func FollowRootFrom(
 	return root, nil, "", nil
 }
 
-// HasRoot reports whether the store contains this version of the root. A different root with the same version is an
-// error.
+// HasRoot reports whether the store contains this version of the root of trust. It returns an error if the store
+// contains a different root with the same version.
 func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
 	manifest, layer, err := rootManifest(root)
 	if err != nil {
@@ -87,7 +88,8 @@ func rootManifest(root trust.Root) (manifest, layer bundle.Blob, err error) {
 	return manifest, layer, err
 }
 
-// PushRoot publishes a version of the root; see HasRoot.
+// PushRoot publishes a version of the root of trust unless the store already contains it. It returns an error if the
+// store contains a different root with the same version.
 func PushRoot(ctx context.Context, place Store, root trust.Root) error {
 	if there, err := HasRoot(ctx, place, root); err != nil || there {
 		return err
@@ -108,8 +110,8 @@ func PushRoot(ctx context.Context, place Store, root trust.Root) error {
 	return PushManifest(ctx, repository, manifest, bundle.RootTag(root.Version))
 }
 
-// FetchRoot returns an unverified version of the root with the digest of its manifest. The error wraps ErrNotFound if
-// the version does not exist, and is a *refusal.Error if the artifact is not a root.
+// FetchRoot returns a version of the root of trust without verifying it, and the digest of its manifest. The error
+// wraps ErrNotFound if the version does not exist, and is a *refusal.Error if the artifact is not a root of trust.
 func FetchRoot(ctx context.Context, place Store, version int64) ([]byte, digest.Digest, error) {
 	repository, err := place.Reading(ctx, bundle.TrustRepository)
 	if err != nil {
@@ -118,7 +120,7 @@ func FetchRoot(ctx context.Context, place Store, version int64) ([]byte, digest.
 	return ReadRoot(ctx, repository, version)
 }
 
-// ReadRoot is like FetchRoot, but reads from an open repository.
+// ReadRoot is like FetchRoot, but reads from a repository that the caller has opened.
 func ReadRoot(ctx context.Context, repository oras.ReadOnlyTarget, version int64) ([]byte, digest.Digest, error) {
 	newest, err := Head(ctx, repository, bundle.RootTag(version))
 	if err != nil {

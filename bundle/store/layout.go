@@ -19,10 +19,10 @@ import (
 	"oras.land/oras-go/v2/registry"
 )
 
-// LayoutScheme is the prefix of a location that is a folder.
+// LayoutScheme is the prefix of a store location that is an OCI layout in a folder or tar file.
 const LayoutScheme = "oci-layout:"
 
-// Layout stores repositories in an OCI image layout: a folder, or a tar file that can only be read.
+// Layout stores repositories in an OCI image layout. The layout is a folder, or a tar file that is read-only.
 type Layout struct {
 	path  string
 	index *layoutIndex
@@ -34,7 +34,7 @@ func NewLayout(path string) *Layout { return &Layout{path, newLayoutIndex(path)}
 // String returns oci-layout:PATH.
 func (l *Layout) String() string { return LayoutScheme + l.path }
 
-// Name returns ./REPOSITORY, as in bundle.Content.
+// Name returns ./REPOSITORY, the form of a layout's repository in bundle.Content.
 func (l *Layout) Name(repository string) string { return "./" + repository }
 
 // Holds reports whether a repository belongs to the layout.
@@ -49,7 +49,7 @@ func (l *Layout) Repository(_ context.Context, name string) (oras.Target, error)
 	return repository, nil
 }
 
-// Reading opens a repository for reading. A folder that is not an OCI layout is an error.
+// Reading opens a repository for reading. It returns an error if the folder is not an OCI layout.
 func (l *Layout) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
 	info, err := os.Stat(l.path)
 	if err != nil {
@@ -68,7 +68,7 @@ func (l *Layout) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget,
 	return readOnlyLayout{store, name}, nil
 }
 
-// Repositories returns the repositories of a folder that have a tag.
+// Repositories returns the names of the repositories that have at least one tag.
 func (l *Layout) Repositories() ([]string, error) {
 	data, err := os.ReadFile(filepath.Join(l.path, ocispec.ImageIndexFile))
 	if err != nil {
@@ -117,7 +117,7 @@ func (l readOnlyLayout) Tags(ctx context.Context, _ string, fn func(tags []strin
 	return fn(own)
 }
 
-// Tags returns the tags of a repository, or none for a missing repository.
+// Tags returns the tags of a repository. The list is empty if the repository does not exist.
 func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error) {
 	lister, ok := repository.(registry.TagLister)
 	if !ok {
@@ -130,11 +130,11 @@ func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error)
 	return tags, err
 }
 
-// layoutRepository writes one repository of a folder. Other processes can use the folder at the same time, and power
-// can fail at any moment:
-//   - A blob exists once the bytes of its file match its digest.
-//   - Each write replaces index.json as a whole, under a lock on the folder.
-//   - A manifest without a tag stays in the index without a name, as in oras.
+// layoutRepository writes to one repository of an OCI layout. The layout stays consistent if other processes write to
+// the same folder, or if power fails:
+//   - A blob exists only if the bytes in its file match its digest.
+//   - Each change replaces the whole index.json while holding a lock on the folder.
+//   - A manifest that loses its tag stays in the index without a name, as in oras.
 type layoutRepository struct {
 	*oci.Storage
 	dir   string
@@ -157,7 +157,8 @@ func openLayout(index *layoutIndex, name string) (layoutRepository, error) {
 	return l, l.index.ensure()
 }
 
-// The file has only one valid content, so a damaged file can be replaced.
+// ensureMarker creates or repairs the file oci-layout. The file has only one valid content, so a damaged file can be
+// replaced.
 func (l layoutRepository) ensureMarker() error {
 	var marker ocispec.ImageLayout
 	data, _, err := readRegular(l.path(ocispec.ImageLayoutFile), maxMarkerBytes)
@@ -187,7 +188,8 @@ func (l layoutRepository) Exists(_ context.Context, d ocispec.Descriptor) (bool,
 	return l.index.blobs.has(d)
 }
 
-// Push writes a blob. It replaces a damaged file, and removes partial files of interrupted writers.
+// Push writes a blob. If the blob's file exists but is damaged, Push replaces it. It also removes partial files of the
+// blob that interrupted processes left behind.
 func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, content io.Reader) error {
 	there, damaged, err := l.index.blobs.inspect(d)
 	if err != nil {
@@ -220,7 +222,7 @@ func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, conten
 	return l.index.change(indexChange{manifest: d})
 }
 
-// abandonedAfter is the time without writes after which a partial file is removed.
+// abandonedAfter is the time since the last write after which a partial file is removed.
 const abandonedAfter = time.Hour
 
 func (l layoutRepository) abandoned(d ocispec.Descriptor) ([]string, error) {
@@ -231,8 +233,8 @@ func (l layoutRepository) abandoned(d ocispec.Descriptor) ([]string, error) {
 	}), err
 }
 
-// Resolve finds a tag of the repository, or a digest in the index. The error wraps ErrNotFound if the manifest's file
-// is missing or damaged.
+// Resolve returns the descriptor of a tag, or of a digest in index.json. The error wraps ErrNotFound if the manifest's
+// file is missing or damaged.
 func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	name := layoutReference(l.name, reference)
 	d, found, err := l.index.resolve(name, reference)
@@ -254,7 +256,7 @@ func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.
 	return d, nil
 }
 
-// Tag sets or moves a tag to an existing manifest of the folder.
+// Tag sets a tag to a manifest that exists in the layout. It moves an existing tag.
 func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, reference string) error {
 	there, err := l.Exists(ctx, d)
 	if err != nil {
@@ -273,7 +275,7 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 	}
 	whole, damaged, err := l.index.blobs.inspect(before)
 	if err != nil || whole {
-		return errors.Join(err, l.index.change(c)) // the tag moves even if the old manifest is unreadable
+		return errors.Join(err, l.index.change(c)) // move the tag even if the old manifest cannot be read
 	}
 	c.lost = before.Digest
 	if err := l.index.change(c); err != nil || damaged == nil {
@@ -282,9 +284,9 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 	return l.index.blobs.remove(before.Digest, damaged)
 }
 
-// Batch makes a Layout collect changes of its index and write them together. Users of the store see each change
-// immediately. Other processes see the changes after flush, or when enough changes are pending. Other stores are
-// unaffected.
+// Batch makes a Layout write several changes of its index together. Readers of the same Layout see each change
+// immediately. Other processes see the changes after a call of flush, or once enough changes are pending. Batch has no
+// effect on other stores.
 func Batch(s Store) (flush func() error) {
 	l, layout := s.(*Layout)
 	if !layout {

@@ -13,8 +13,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// layoutBlobs are the blobs of a folder. Files can be incomplete after a crash, so each file is verified once, and
-// again if it changes. Safe for concurrent use.
+// layoutBlobs checks the blobs of an OCI layout. A crash can leave an incomplete file, so layoutBlobs compares each
+// file with its digest once, and again after the file changed. It is safe for concurrent use.
 type layoutBlobs struct {
 	dir string
 
@@ -67,7 +67,7 @@ func (b *layoutBlobs) inspect(d ocispec.Descriptor) (whole bool, info os.FileInf
 	return true, info, nil
 }
 
-// remove removes a damaged file, unless another process has replaced it.
+// remove deletes the damaged file of a blob, unless another process has replaced the file.
 func (b *layoutBlobs) remove(d digest.Digest, damaged os.FileInfo) error {
 	now, err := os.Stat(b.path(d))
 	if errors.Is(err, os.ErrNotExist) || err == nil && !unchanged(damaged, now) {
@@ -76,8 +76,8 @@ func (b *layoutBlobs) remove(d digest.Digest, damaged os.FileInfo) error {
 	return errors.Join(err, ignoreMissing(os.Remove(b.path(d))))
 }
 
-// unchanged reports whether two Stat results describe the same unmodified file. Inodes are not enough, because a new
-// file often gets the inode of a removed one.
+// unchanged reports whether two Stat results describe the same unmodified file. It also compares time and size, because
+// a new file often gets the inode of a deleted file.
 func unchanged(before, now os.FileInfo) bool {
 	return os.SameFile(before, now) && before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size()
 }
@@ -105,9 +105,10 @@ func (b *layoutBlobs) written(d digest.Digest) error {
 	return nil
 }
 
-// Other users can also write to the folder.
+// readRegular reads a regular file of at most limit bytes. It does not trust the file, because other users can write to
+// the folder.
 func readRegular(path string, limit int64) ([]byte, os.FileInfo, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not wait if path is a pipe
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK: opening a pipe must not block
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,11 +16,11 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// layoutIndex is the index.json of a folder with its pending changes. It is safe for concurrent use. Other processes
-// can change the file at any time:
+// layoutIndex is the index.json of an OCI layout, with changes that are not written yet. It is safe for concurrent use.
+// Other processes can change the file at any time:
 //   - A read checks whether the file was replaced since the last read.
-//   - A write reads the file again under a lock on the folder, and applies the pending changes in order.
-//   - The file is replaced as a whole.
+//   - A write locks the folder, reads the file again and applies the pending changes in order.
+//   - The file is always replaced as a whole.
 type layoutIndex struct {
 	dir   string
 	blobs *layoutBlobs
@@ -33,8 +33,9 @@ type layoutIndex struct {
 	batch   bool
 }
 
-// indexChange adds a manifest to the index. name can be empty. lost is the digest of the manifest that had this name
-// before, if its file is missing or damaged.
+// indexChange adds a manifest to the index. name is the manifest's "<repository>:<tag>", or empty for no tag. lost is
+// the digest of the manifest that had this name before. It is set only if the file of that manifest is missing or
+// damaged.
 type indexChange struct {
 	manifest ocispec.Descriptor
 	name     string
@@ -47,7 +48,8 @@ func newLayoutIndex(dir string) *layoutIndex {
 
 const minBatch = 256
 
-// A write per eighth of the index makes the cost of a change independent of the index size.
+// enough reports whether the pending changes must be written. The threshold grows with the index, so the average cost
+// of a change does not.
 func enough(pending, manifests int) bool { return pending >= max(minBatch, manifests/8) }
 
 func (x *layoutIndex) path() string { return filepath.Join(x.dir, ocispec.ImageIndexFile) }
@@ -74,7 +76,7 @@ func (x *layoutIndex) change(c indexChange) error {
 	}
 	err := x.write()
 	if !x.batch && err != nil {
-		x.pending, x.seen = nil, nil // the caller gets the error
+		x.pending, x.seen = nil, nil // do not retry the change: the caller gets the error
 	}
 	return err
 }
@@ -88,7 +90,8 @@ func (x *layoutIndex) flush() error {
 	return x.write()
 }
 
-// resolve finds a manifest by its name or by its digest.
+// resolve returns the descriptor of a manifest with the given name, "<repository>:<tag>", or with the digest in
+// reference.
 func (x *layoutIndex) resolve(name, reference string) (ocispec.Descriptor, bool, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -145,10 +148,10 @@ func (x *layoutIndex) read() error {
 	return nil
 }
 
-// A manifest needs about 300 bytes in index.json.
+// maxIndexBytes limits the size of index.json. Each manifest needs about 300 bytes.
 const maxIndexBytes = 256 << 20
 
-// write syncs the listed blobs to disk before the file.
+// write syncs the blobs to disk, then replaces index.json. A crash therefore never leaves an index with missing blobs.
 func (x *layoutIndex) write() error {
 	lock := flock.New(x.dir, flock.SetFlag(os.O_RDONLY))
 	if err := lock.Lock(); err != nil {
@@ -191,7 +194,7 @@ func replaceFile(dir, name string, data []byte) (os.FileInfo, error) {
 	return info, SyncFolder(dir)
 }
 
-// indexed is an in-memory copy of index.json in which each change takes constant time.
+// indexed is the content of index.json in memory. Each change takes constant time.
 type indexed struct {
 	head     ocispec.Index // index.json without its manifests
 	all      []ocispec.Descriptor
@@ -236,7 +239,7 @@ func drop[K comparable](places map[K][]int, key K, at int) {
 	places[key] = left
 }
 
-// Manifests without a name are also listed, so referrers can be found.
+// apply changes the index. It also lists manifests without a name, so that their referrers can be found.
 func (x *indexed) apply(c indexChange) {
 	d := unnamed(c.manifest)
 	if c.name == "" {

@@ -13,8 +13,8 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// folderReader reads one repository of a folder. It reads only the requested blobs, so a damaged manifest does not
-// affect other repositories.
+// folderReader reads one repository of an OCI layout in a folder. It reads only requested blobs, so it is not affected
+// by damaged manifests in other repositories.
 type folderReader struct {
 	*oci.ReadOnlyStorage
 	index *layoutIndex
@@ -45,7 +45,7 @@ func (r folderReader) Exists(_ context.Context, d ocispec.Descriptor) (bool, err
 	return r.index.blobs.has(d)
 }
 
-// Resolve finds a tag of the repository, or a digest in the index.
+// Resolve returns the descriptor of a tag, or of a digest in index.json.
 func (r folderReader) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	name := layoutReference(r.name, reference)
 	d, found, err := r.index.resolve(name, reference)
@@ -69,10 +69,11 @@ func (r folderReader) Tags(_ context.Context, _ string, fn func(tags []string) e
 	return fn(own)
 }
 
-// All repositories of a layout share one index, so tags are named "<repository>:<tag>".
+// layoutReference returns the name of a tag in index.json, "<repository>:<tag>", because all repositories of a layout
+// share one index. It returns a digest unchanged.
 func layoutReference(repository, reference string) string {
 	if strings.Contains(reference, ":") {
-		return reference // a digest
+		return reference // reference is a digest
 	}
 	return repository + ":" + reference
 }

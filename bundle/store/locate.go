@@ -8,8 +8,8 @@ import (
 	"oras.land/oras-go/v2"
 )
 
-// Locate opens a repository for reading by its name in bundle.Content: "./NAME" is a repository of the store s, and any
-// other name is a repository of a registry. mirror, which can be nil, maps such a name to its mirror.
+// Locate opens a repository by its name in bundle.Content. "./NAME" is a repository in the store s. Any other name is a
+// repository in a registry. The function mirror replaces such a name with the name of its mirror. It can be nil.
 func Locate(
 	ctx context.Context, s Store, registries *Registries, name string, mirror func(string) string,
 ) (oras.ReadOnlyTarget, error) {

@@ -23,18 +23,18 @@ func NewMemory() *Memory { return &Memory{repositories: map[string]*memoryReposi
 // String returns memory:.
 func (m *Memory) String() string { return "memory:" }
 
-// Name returns ./REPOSITORY, as in bundle.Content.
+// Name returns ./REPOSITORY, the form of the store's repositories in bundle.Content.
 func (m *Memory) Name(repository string) string { return "./" + repository }
 
 // Holds reports whether a repository belongs to the store.
 func (m *Memory) Holds(repository string) bool { return strings.HasPrefix(repository, "./") }
 
-// Repository returns a repository. A new repository is empty.
+// Repository returns the repository with this name. If the repository does not exist, it is created.
 func (m *Memory) Repository(_ context.Context, name string) (oras.Target, error) {
 	return m.repository(name), nil
 }
 
-// Reading returns a repository. A new repository is empty.
+// Reading returns the repository with this name. If the repository does not exist, it is created.
 func (m *Memory) Reading(_ context.Context, name string) (oras.ReadOnlyTarget, error) {
 	return m.repository(name), nil
 }
@@ -50,7 +50,7 @@ func (m *Memory) repository(name string) *memoryRepository {
 	return found
 }
 
-// memoryRepository also resolves digests, which the memory store of oras does not.
+// memoryRepository resolves digests in addition to tags. The memory store of oras resolves only tags.
 type memoryRepository struct{ *memory.Store }
 
 func (r *memoryRepository) Push(ctx context.Context, d ocispec.Descriptor, content io.Reader) error {

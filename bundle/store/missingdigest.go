@@ -14,7 +14,8 @@ import (
 
 const headerDigest = "Docker-Content-Digest"
 
-// The distribution specification only recommends the digest header, and some proxies drop the digest and the length.
+// missingDigest reports whether the response for a manifest lacks the digest or the length. The OCI distribution
+// specification does not require the header with the digest, and some proxies remove both headers.
 func missingDigest(request *http.Request, response *http.Response) bool {
 	_, reference, isManifest := strings.Cut(request.URL.Path, "/manifests/")
 	if !isManifest || response.StatusCode != http.StatusOK {
@@ -22,16 +23,16 @@ func missingDigest(request *http.Request, response *http.Response) bool {
 	}
 	switch request.Method {
 	case http.MethodHead:
-		named := digest.Digest(reference).Validate() == nil // the request contains the digest
+		named := digest.Digest(reference).Validate() == nil // the request already contains the digest
 		return response.ContentLength < 0 || !named && response.Header.Get(headerDigest) == ""
 	case http.MethodGet:
-		return response.ContentLength < 0 // oras computes a missing digest from the body
+		return response.ContentLength < 0 // oras computes a missing digest from the response body
 	}
 	return false
 }
 
-// withDigest computes the digest and length from the manifest's bytes. For a HEAD request, it sends an additional GET
-// request.
+// withDigest adds the digest and length to the response. It computes them from the manifest's bytes. After a HEAD
+// request, it sends a GET request to read these bytes.
 func (c client) withDigest(request *http.Request, response *http.Response) (*http.Response, error) {
 	whole := response
 	if request.Method == http.MethodHead {

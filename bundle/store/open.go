@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// OCIScheme is an optional prefix of HOST/PATH, as in Helm and Flux.
+// OCIScheme is an optional prefix of a location HOST/PATH, as in Helm and Flux.
 const OCIScheme = "oci://"
 
 // Open returns the store of a location: "HOST/PATH" with an optional "oci://" prefix, or "oci-layout:PATH". It does no
@@ -35,8 +35,8 @@ func Open(location string, registries *Registries) (Store, error) {
 	return &Registry{registries: registries, prefix: prefix}, nil
 }
 
-// A registry's host has a dot or a port, or is localhost. A path begins with a slash, a dot or a tilde, or is a plain
-// name.
+// looksLikeFolder reports whether a location without a scheme is a path and not a registry. The first element of a
+// registry location is localhost, or contains a dot or a port. A path starts with "/", "." or "~", or is a plain name.
 func looksLikeFolder(location string) bool {
 	host, _, _ := strings.Cut(location, "/")
 	switch {
@@ -48,7 +48,7 @@ func looksLikeFolder(location string) bool {
 	return host != "localhost" && !strings.ContainsAny(host, ".:[")
 }
 
-// IsLayout reports whether a store is a folder.
+// IsLayout reports whether a store is an OCI layout.
 func IsLayout(s Store) bool {
 	_, layout := s.(*Layout)
 	return layout

@@ -12,7 +12,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// These aliases keep the users of this package independent of oras.
+// Aliases of oras types. Callers of this package do not need to import oras.
 type (
 	// Reader is a repository that can be read.
 	Reader = oras.ReadOnlyTarget
@@ -24,7 +24,7 @@ type (
 	FetcherFunc = content.FetcherFunc
 )
 
-// Successors returns the descriptors in a manifest or index, or none for other blobs.
+// Successors returns the descriptors that a manifest or index contains. For other blobs, it returns nothing.
 func Successors(ctx context.Context, from Fetcher, d ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	return content.Successors(ctx, from, d)
 }

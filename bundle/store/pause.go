@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// maxPatience limits the pause that a client with retries waits for.
+	// maxPatience is the longest Retry-After time that a request waits for. If the time is longer, the request fails.
 	maxPatience = 20 * time.Second
-	// maxPause limits a pause, so one wrong Retry-After header cannot stop a fleet.
+	// maxPause limits the time that a Retry-After header can block requests. Otherwise, one wrong header could stop a
+	// fleet.
 	maxPause = 15 * time.Minute
-	// Components can name any number of hosts.
+	// maxPauses limits the number of hosts in memory, because component descriptors can contain any number of hosts.
 	maxPauses = 1_000
 )
 
-// retryPolicy retries requests with repeatable bodies. pauses handles longer Retry-After times.
+// retryPolicy retries a failed request after up to 3 seconds. The type pauses handles longer Retry-After times.
 var retryPolicy = &retry.GenericPolicy{
 	Retryable: func(response *http.Response, err error) (bool, error) {
 		if errors.As(err, new(*PausedError)) {
@@ -32,11 +33,12 @@ var retryPolicy = &retry.GenericPolicy{
 	Backoff: retry.DefaultBackoff, MinWait: 200 * time.Millisecond, MaxWait: 3 * time.Second, MaxRetry: 5,
 }
 
-// pauses follows the Retry-After header of responses 429 and 503 for all requests of one client. Reads and writes have
-// separate pauses, because registries limit them separately.
+// pauses is a transport. After a response 429 or 503 with a Retry-After header, it delays all requests to the same host
+// until this time. It delays reads and writes separately, because registries limit them separately.
 type pauses struct {
 	http.RoundTripper
-	// patience is the longest pause that a request waits for. A longer pause causes a *PausedError.
+	// patience is the longest time that RoundTrip waits. If the remaining time is longer, RoundTrip returns a
+	// *PausedError.
 	patience time.Duration
 	now      func() time.Time
 
@@ -53,7 +55,8 @@ func newPauses(base http.RoundTripper) *pauses {
 	return &pauses{RoundTripper: base, now: time.Now, until: map[pauseKey]*PausedError{}}
 }
 
-// RoundTrip waits for the end of a pause, sends the request, and records a pause from the response.
+// RoundTrip waits until requests to the host are allowed again, sends the request, and stores the Retry-After time of
+// the response.
 func (p *pauses) RoundTrip(request *http.Request) (*http.Response, error) {
 	key := pauseKey{request.URL.Host, request.Method != http.MethodGet && request.Method != http.MethodHead}
 	if err := p.wait(request.Context(), key); err != nil {
@@ -110,7 +113,7 @@ func (p *pauses) record(key pauseKey, response *http.Response) {
 	p.until[key] = &PausedError{Host: key.host, Status: response.StatusCode, Until: now.Add(min(pause, maxPause))}
 }
 
-// retryAfter parses the header's seconds or date. It returns 0 for any other text.
+// retryAfter parses a Retry-After header, which contains seconds or a date. It returns 0 for other text.
 //
 // Source: RFC 9110, section 10.2.3.
 func retryAfter(text string, now time.Time) time.Duration {
@@ -123,8 +126,8 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// Repeat retries a transfer after a pause that the registry requested during an upload. The transfer must skip finished
-// parts.
+// Repeat calls transfer again if the registry returned 429 (too many requests). transfer must skip the parts that it
+// has already transferred.
 func Repeat(transfer func() error) error {
 	const attempts = 4
 	var err error

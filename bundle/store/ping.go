@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Ping returns an error if the registry of a store is unavailable; see Unavailable. Other stores are always available.
+// Ping returns an error if the registry is unavailable, as defined by Unavailable. Stores other than registries are
+// always available.
 func Ping(ctx context.Context, s Store) error {
 	registry, ok := s.(*Registry)
 	if !ok {

@@ -12,11 +12,11 @@ import (
 // maxRedirects limits the redirects of one request.
 const maxRedirects = 3
 
-// RedirectError is a refused redirect of a registry.
+// RedirectError means that a registry redirected a request to a host that is not allowed.
 type RedirectError struct {
-	// From is the registry, or empty if unknown. To is the target of the redirect.
+	// From is the registry's host, or empty if unknown. To is the host of the redirect.
 	From, To string
-	// Detail is the reason for the refusal.
+	// Detail is the reason why the redirect was refused.
 	Detail string
 }
 
@@ -27,7 +27,7 @@ func (e *RedirectError) Error() string {
 	return fmt.Sprintf("redirect from %s to %s refused: %s", e.From, e.To, e.Detail)
 }
 
-// checkRedirect allows redirects to the registry's own host and to the configured blob hosts. Otherwise, a registry
+// checkRedirect allows redirects to the registry's own host and to blobHosts. If all hosts were allowed, a registry
 // could make every runtime send requests to internal addresses.
 func checkRedirect(next *url.URL, first *url.URL, hops int, blobHosts []string) error {
 	refuse := func(format string, args ...any) error {
@@ -59,8 +59,8 @@ func checkRedirects(blobHosts []string) func(*http.Request, []*http.Request) err
 	}
 }
 
-// SameHostRedirects allows redirects to the same host only, and never from https to http. Use it as CheckRedirect of an
-// http.Client. The error is a *RedirectError.
+// SameHostRedirects allows redirects to the same host, but not from https to http. Use it as the field CheckRedirect of
+// an http.Client. The error is a *RedirectError.
 func SameHostRedirects(next *http.Request, via []*http.Request) error {
 	err := checkRedirects(nil)(next, via)
 	var refused *RedirectError
@@ -75,7 +75,8 @@ func sameHost(a, b *url.URL) bool {
 		(port(a) == port(b) || isDefaultPort(a) && isDefaultPort(b))
 }
 
-// A name without a port matches the scheme's default port.
+// namesHost reports whether the list contains the URL's host. An entry without a port matches only the default port of
+// the URL's scheme.
 func namesHost(named []string, at *url.URL) bool {
 	for _, name := range named {
 		host, wanted := splitHost(name)
@@ -105,7 +106,7 @@ func defaultPort(scheme string) string {
 	return "80"
 }
 
-// bareHost returns the host in the form of the flag --blob-host.
+// bareHost returns HOST, or HOST:PORT if the port is not the default port of the scheme.
 func bareHost(u *url.URL) string {
 	if isDefaultPort(u) {
 		return strings.TrimSuffix(u.Host, ":"+u.Port())
@@ -122,7 +123,7 @@ func splitHost(text string) (host, port string) {
 	return host, port
 }
 
-// CheckBlobHost validates the name of a host that registries may redirect to.
+// CheckBlobHost returns an error if text is not a valid HOST or HOST:PORT for Access.BlobHosts.
 func CheckBlobHost(text string) error {
 	parsed, err := url.Parse("https://" + text)
 	if err != nil || text == "" || parsed.Host != text || parsed.Hostname() == "" || parsed.User != nil ||

@@ -79,8 +79,8 @@ func (r *Registries) Repository(name string) (*remote.Repository, error) {
 	return r.repository(name, true)
 }
 
-// Foreign opens a repository whose name an operator did not configure. The name must not resolve to a loopback or
-// link-local address.
+// Foreign opens a repository whose name comes from a component descriptor and not from the configuration. Requests fail
+// if the host resolves to a loopback or link-local address.
 func (r *Registries) Foreign(name string) (*remote.Repository, error) {
 	return r.repository(name, false)
 }
@@ -109,19 +109,19 @@ func isLoopback(hostPort string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-// Registry stores repositories below a prefix of a registry.
+// Registry stores a fleet's repositories below one path prefix of an OCI registry.
 type Registry struct {
 	registries *Registries
 	prefix     string
 }
 
-// String returns HOST/PATH.
+// String returns the prefix, HOST/PATH.
 func (r *Registry) String() string { return r.prefix }
 
 // Name returns HOST/PATH/REPOSITORY.
 func (r *Registry) Name(repository string) string { return r.prefix + "/" + repository }
 
-// Holds reports whether a repository is in the same registry, even outside the prefix.
+// Holds reports whether a repository is on the same registry host. It can be outside the prefix.
 func (r *Registry) Holds(repository string) bool {
 	host, _, _ := strings.Cut(r.prefix, "/")
 	return strings.HasPrefix(repository, "./") || strings.HasPrefix(repository, host+"/")

@@ -11,8 +11,9 @@ import (
 	"oras.land/oras-go/v2/content"
 )
 
-// Repositories returns the repositories below the prefix of a store. It returns an error if the list is forbidden or
-// empty. Some registries omit repositories, so the caller must check that the list contains all known repositories.
+// Repositories returns the repositories below the registry prefix of a store. It returns an error if the registry does
+// not allow listing or lists none. Some registries omit repositories, so the caller must check that the list contains
+// all known repositories.
 func Repositories(ctx context.Context, s Store) ([]string, error) {
 	r, ok := s.(*Registry)
 	if !ok {
@@ -40,7 +41,7 @@ func Repositories(ctx context.Context, s Store) ([]string, error) {
 	return below, err
 }
 
-// Remove deletes a manifest with all its tags. A missing manifest is not an error.
+// Remove deletes a manifest with all its tags. It returns nil if the manifest does not exist.
 func Remove(ctx context.Context, from ReadWriter, d ocispec.Descriptor) error {
 	deleter, ok := from.(content.Deleter)
 	if !ok {

@@ -12,24 +12,25 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// renewEvery is the minimum time between two calls of Access.Renew.
+// renewEvery is the minimum time between two calls of the function Access.Renew.
 const renewEvery = 30 * time.Second
 
-// renewal is the part of the registry access that can change while a program runs.
+// renewal contains the credentials and CA certificates, which can change while the program runs.
 type renewal struct {
 	mu sync.Mutex // guards the fields below
-	// access has the current DockerConfig and CA. next is the time of the next renewal.
+	// access contains the current DockerConfig and CA. next is the earliest time of the next call of access.Renew.
 	access Access
 	next   time.Time
-	// stored returns the credentials of the DockerConfig, or is nil.
+	// stored returns a host's credentials from DockerConfig. It is nil if DockerConfig is empty.
 	stored auth.CredentialFunc
-	// announced are additional trusted CA certificates in PEM.
+	// announced contains the CA certificates that TrustAlso added, in PEM.
 	announced []byte
-	// lenders maps hosts without credentials to the hosts whose credentials they use.
+	// lenders maps a host to another host. Requests to a host without credentials use the credentials of the other
+	// host.
 	lenders map[string]string
 }
 
-// certPool returns nil if only the system's authorities are trusted.
+// certPool returns the system's CA certificates with the given ones, or nil if none are given.
 func certPool(own, announced []byte) (*x509.CertPool, error) {
 	if len(own) == 0 && len(announced) == 0 {
 		return nil, nil
@@ -47,8 +48,8 @@ func certPool(own, announced []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// renew reads credentials and CA certificates again after renewEvery. If they are invalid, the previous ones stay in
-// use.
+// renew reads credentials and CA certificates again, at most once per renewEvery. If the new ones are invalid, it keeps
+// the previous ones.
 func (r *Registries) renew(now time.Time) {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
@@ -74,8 +75,8 @@ func (r *Registries) renew(now time.Time) {
 	}
 }
 
-// TrustAlso makes new connections also trust the CA certificates of a PEM bundle. It replaces the certificates of an
-// earlier call.
+// TrustAlso adds trusted CA certificates, in PEM, for new connections. A second call replaces the certificates of the
+// first call.
 func (r *Registries) TrustAlso(announced []byte) error {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
@@ -91,8 +92,8 @@ func (r *Registries) TrustAlso(announced []byte) error {
 	return nil
 }
 
-// Lend makes requests to hosts without credentials use the credentials of another host. It replaces the hosts of an
-// earlier call. All names are HOST or HOST:PORT.
+// Lend makes requests to hosts without own credentials use the credentials of the host lender. A second call replaces
+// the hosts of the first call. All names are HOST or HOST:PORT.
 func (r *Registries) Lend(lender string, hosts ...string) {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
@@ -102,7 +103,8 @@ func (r *Registries) Lend(lender string, hosts ...string) {
 	}
 }
 
-// credential returns the credentials for a host or, if none are stored, the credentials of its lender.
+// credential returns the credentials for a host. If the host has none, it returns the credentials of its host in
+// lenders.
 func (r *Registries) credential(ctx context.Context, host string) (auth.Credential, error) {
 	r.renewal.mu.Lock()
 	stored, lender := r.renewal.stored, r.renewal.lenders[host]

@@ -1,7 +1,7 @@
 // Package store reads and writes bundles, reports, roots of trust and module content.
 //
-// A Store contains a fleet's artifacts. Registry, Layout and Memory behave alike. The package does not verify
-// signatures; package bundle does.
+// A Store contains the artifacts of one fleet. The implementations Registry, Layout and Memory behave alike. The
+// package does not verify signatures. Package bundle verifies them.
 package store
 
 import (
@@ -9,13 +9,13 @@ import (
 	"fmt"
 )
 
-// Store contains OCI repositories below one location.
+// Store contains OCI repositories below one location, such as a registry prefix or a folder.
 type Store interface {
 	// String returns the location in the form that Open parses.
 	fmt.Stringer
-	// Name returns the full name of a repository of the store, as in bundle.Content.
+	// Name returns the full name of a repository of the store, in the form of bundle.Content.Repository.
 	Name(repository string) string
-	// Holds reports whether the store can read a repository that is named as in bundle.Content.
+	// Holds reports whether the store can read a repository, given in the form of bundle.Content.Repository.
 	Holds(repository string) bool
 	// Repository opens a repository of the store for reading and writing.
 	Repository(ctx context.Context, name string) (ReadWriter, error)

@@ -14,7 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// CheckStreamURL validates a URL for Stream. The URL must not contain secrets, because logs contain it.
+// CheckStreamURL returns an error if Stream cannot open the URL. The URL must not contain credentials, because it is
+// logged.
 func CheckStreamURL(address string) error {
 	parsed, err := url.Parse(address)
 	if err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Hostname() == "" ||
@@ -24,11 +25,11 @@ func CheckStreamURL(address string) error {
 	return nil
 }
 
-// Stream opens a URL of server-sent events until ctx ends. It sends the credentials for the URL's host, and does not
-// follow redirects.
+// Stream opens a stream of server-sent events, which ends with ctx. It sends the credentials for the URL's host. It
+// does not follow redirects.
 func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser, error) {
 	if err := CheckStreamURL(address); err != nil {
-		return nil, fmt.Errorf("URL of notifications: %w", err) // the URL can contain credentials
+		return nil, fmt.Errorf("URL of notifications: %w", err) // omit the URL, which can contain credentials
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -51,7 +52,7 @@ func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser,
 	}
 	request.SetBasicAuth(credential.Username, credential.Password)
 	request.Header.Set("Accept", bundle.NotificationsMediaType)
-	request.Header.Set("Accept-Encoding", "identity") // compressed events could wait in a buffer
+	request.Header.Set("Accept-Encoding", "identity") // compression could delay events in a buffer
 	r.egress.open(host, true)
 	client := &http.Client{
 		Transport: r.egress, CheckRedirect: func(*http.Request, []*http.Request) error {

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// SyncFolder syncs the names in a folder to disk, if its file system supports it.
+// SyncFolder writes the entries of a folder to disk (fsync). It does nothing if the file system does not support this.
 func SyncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {
@@ -15,7 +15,7 @@ func SyncFolder(path string) error {
 	return SyncAndClose(folder)
 }
 
-// SyncAndClose is SyncFolder for an open folder.
+// SyncAndClose is like SyncFolder, but for an open folder, and closes it.
 func SyncAndClose(folder *os.File) error {
 	return errors.Join(unlessUnsupported(folder.Sync()), folder.Close())
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // Fetch reads the manifest of a tag or digest. The error wraps ErrNotFound if the manifest does not exist. If the
-// manifest is too large, the error is a *refusal.Error and only the descriptor is returned.
+// manifest is too large, Fetch returns its descriptor without its bytes, and a *refusal.Error.
 func Fetch(ctx context.Context, from oras.ReadOnlyTarget, reference string) (bundle.Fetched, error) {
 	desc, body, err := open(ctx, from, reference)
 	if err != nil {
@@ -53,7 +53,7 @@ func open(ctx context.Context, from oras.ReadOnlyTarget, reference string) (ocis
 	return desc, body, err
 }
 
-// Head returns the digest of a tag. The error wraps ErrNotFound if the tag does not exist.
+// Head returns the digest of a tag's manifest. The error wraps ErrNotFound if the tag does not exist.
 func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (digest.Digest, error) {
 	desc, err := from.Resolve(ctx, reference)
 	if err != nil {
@@ -62,7 +62,7 @@ func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (dige
 	return desc.Digest, nil
 }
 
-// FetchBlob reads one blob and checks its size and digest. A mismatch is a *refusal.Error.
+// FetchBlob reads one blob and checks its size and digest. The error is a *refusal.Error if they do not match.
 func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	if desc.Size < 0 || desc.Size > limit {
 		return nil, refusal.New(refusal.TooLarge, "blob %s has %d bytes, must be at most %d", desc.Digest, desc.Size,
@@ -88,7 +88,7 @@ func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descripto
 	return data, nil
 }
 
-// FetchBundle fetches the two documents of a verified manifest and returns the complete bundle.
+// FetchBundle fetches the DesiredState and the Catalog of a verified manifest and returns the complete bundle.
 func FetchBundle(ctx context.Context, from content.Fetcher, verified bundle.Verified) (bundle.Bundle, error) {
 	config, err := FetchBlob(ctx, from, verified.Config, bundle.MaxDocumentBytes)
 	if err != nil {
@@ -127,14 +127,14 @@ func PushManifest(ctx context.Context, to oras.Target, manifest bundle.Blob, tag
 	return nil
 }
 
-// ShareDocuments writes the two documents to the documents repository, with a manifest that protects them from garbage
-// collection.
+// ShareDocuments writes a bundle's documents to the DocumentsRepository, with a manifest that refers to them. Without
+// this manifest, the registry's garbage collection could delete them.
 func ShareDocuments(ctx context.Context, place Store, documents bundle.Documents) error {
 	_, err := EnsureDocuments(ctx, place, documents)
 	return err
 }
 
-// EnsureDocuments is like ShareDocuments, and reports whether a document was missing.
+// EnsureDocuments is like ShareDocuments. missing is true if the repository lacked a document or the manifest.
 func EnsureDocuments(ctx context.Context, place Store, documents bundle.Documents) (missing bool, err error) {
 	shared, err := place.Repository(ctx, bundle.DocumentsRepository)
 	if err != nil {
@@ -172,7 +172,8 @@ func EnsureDocuments(ctx context.Context, place Store, documents bundle.Document
 	return true, nil
 }
 
-// ShareBlob writes a blob to the content repository, with a manifest that protects it from garbage collection.
+// ShareBlob writes a blob to the ContentRepository, with a manifest that refers to it. Without this manifest, the
+// registry's garbage collection could delete the blob.
 func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
@@ -198,7 +199,8 @@ func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
 	return nil
 }
 
-// ContentHolder returns the manifest that protects a blob from garbage collection, and its tag.
+// ContentHolder returns a manifest that refers to a blob, and the manifest's tag. The manifest protects the blob from
+// the registry's garbage collection.
 func ContentHolder(blob ocispec.Descriptor) (bundle.Blob, string, error) {
 	holder, err := bundle.NewManifest(ocispec.Manifest{
 		ArtifactType: bundle.ArtifactTypeContent, Config: ocispec.DescriptorEmptyJSON,
@@ -207,7 +209,7 @@ func ContentHolder(blob ocispec.Descriptor) (bundle.Blob, string, error) {
 	return holder, "blob-" + blob.Digest.Encoded()[:32], err
 }
 
-// Has reports whether a repository has all of these blobs.
+// Has reports whether a repository contains all given blobs.
 func Has(ctx context.Context, repository oras.Target, blobs ...ocispec.Descriptor) (bool, error) {
 	for _, blob := range blobs {
 		there, err := repository.Exists(ctx, blob)
@@ -228,8 +230,9 @@ func pushMissing(ctx context.Context, to oras.Target, blob bundle.Blob) error {
 	return PushBlob(ctx, to, blob)
 }
 
-// PushBundle publishes a composed bundle to a runtime. ShareDocuments must have written the documents. present reports
-// whether the runtime's repository is known to have a blob.
+// PushBundle publishes a bundle to a runtime. The caller must first write the documents with ShareDocuments. The
+// function present reports whether the runtime's repository is known to contain a blob. PushBundle does not push such a
+// blob.
 func PushBundle(
 	ctx context.Context, place Store, runtime string, documents bundle.Documents, manifest bundle.Blob,
 	present func(digest.Digest) bool,
@@ -240,7 +243,7 @@ func PushBundle(
 		return err
 	}
 	if r, ok := repository.(*remote.Repository); ok {
-		_ = r.SetReferrersCapability(true) // a bundle has no subject
+		_ = r.SetReferrersCapability(true) // skip the referrers check: a bundle has no subject
 	}
 	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
 		if present(blob.Descriptor.Digest) {
@@ -256,8 +259,8 @@ func PushBundle(
 	return nil
 }
 
-// mount links a blob of the documents repository into another repository. If the registry refuses, mount uploads the
-// blob.
+// mount makes a blob of the DocumentsRepository available in another repository, without an upload. If the registry
+// does not support this, mount uploads the blob.
 func mount(ctx context.Context, s Store, repository oras.Target, blob bundle.Blob) error {
 	mounter, ok := repository.(registry.Mounter)
 	if !ok {
@@ -279,7 +282,8 @@ func mount(ctx context.Context, s Store, repository oras.Target, blob bundle.Blo
 	return nil
 }
 
-// Registries that do not support mounts, or deny access to the source repository, respond with various client errors.
+// refusesMount reports whether the registry responded with a client error other than 408 and 429, or with 501.
+// Registries return different errors if they do not support mounts or deny access to the source repository.
 func refusesMount(err error) bool {
 	status, answered := StatusOf(err)
 	switch status {

@@ -17,8 +17,8 @@ import (
 // MaxJSONDepth limits the nesting of every JSON document.
 const MaxJSONDepth = 64
 
-// JSON decodes exactly one document into v. Unknown fields, fields in another case, duplicate keys and deeper nesting
-// are errors, so all readers decode the same content.
+// JSON decodes exactly one document into v. It returns an error for unknown fields, field names in another case,
+// duplicate keys, and nesting deeper than depth. Otherwise, two readers could decode the same bytes differently.
 func JSON(data []byte, v any, depth int) error {
 	if err := CheckJSON(data, depth); err != nil {
 		return err
@@ -30,7 +30,8 @@ func JSON(data []byte, v any, depth int) error {
 	return errors.Join(problems...)
 }
 
-// Extended decodes like JSON, but ignores fields that v does not have. Use it only for authenticated bytes.
+// Extended is like JSON, but ignores fields that v does not have. Use it only for data whose signature or digest was
+// verified.
 func Extended(data []byte, v any, depth int) error {
 	if err := CheckJSON(data, depth); err != nil {
 		return err
@@ -39,7 +40,8 @@ func Extended(data []byte, v any, depth int) error {
 	if err != nil || len(problems) == 0 {
 		return err
 	}
-	// CheckJSON has refused duplicate keys, so all remaining problems are unknown fields.
+	// CheckJSON has already refused duplicate keys, so all problems are unknown fields. Extended allows them, except a
+	// name that differs from a known field only in case.
 	var document any
 	if err := json.Unmarshal(data, &document); err != nil {
 		return err
@@ -47,7 +49,8 @@ func Extended(data []byte, v any, depth int) error {
 	return checkCase(document, reflect.TypeOf(v))
 }
 
-// encoding/json ignores the case of field names.
+// checkCase returns an error for a key that differs from a field of t only in case. Package encoding/json would decode
+// such a key into the field.
 func checkCase(document any, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -115,7 +118,7 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// CheckJSON limits the depth of one document and refuses duplicate keys, even in raw messages.
+// CheckJSON returns an error if the document is nested deeper than depth or has duplicate keys.
 func CheckJSON(data []byte, depth int) error {
 	type level struct {
 		keys     map[string]bool // nil for an array

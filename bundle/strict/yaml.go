@@ -1,5 +1,5 @@
-// Package strict refuses dangerous or ambiguous YAML and JSON. It never expands aliases, which can turn a kilobyte into
-// gigabytes.
+// Package strict decodes YAML and JSON from external sources, and refuses documents that are dangerous or that programs
+// can interpret differently. It never expands YAML aliases, which could turn a kilobyte into gigabytes.
 package strict
 
 import (
@@ -13,16 +13,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Limits restrict a YAML stream. A zero field selects the default.
+// Limits restricts the size of a YAML stream. A field with the value 0 selects the default.
 type Limits struct {
 	// Depth limits the nesting of collections (default 64).
 	Depth int
-	// Nodes limits the values in one document (default 200,000).
+	// Nodes limits the number of YAML nodes in one document (default 200,000).
 	Nodes int
 	// Documents limits the number of documents (default 2,000).
 	Documents int
-	// ExpandedBytes limits the size of a document's scalars with expanded aliases. 0 refuses anchors, aliases and merge
-	// keys.
+	// ExpandedBytes limits the size of the scalars in a document, counting a scalar again for each alias. If it is 0,
+	// anchors, aliases and merge keys are refused.
 	ExpandedBytes int
 }
 
@@ -64,14 +64,15 @@ func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 		if err := w.node(document.Content[0], 1); err != nil {
 			return nil, fmt.Errorf("document %d: %w", i, err)
 		}
-		// Any object can have the tag null, so it is skipped only after the check.
+		// A mapping can have the tag !!null, so check a document before skipping it as empty.
 		if document.Content[0].Tag != "!!null" {
 			documents = append(documents, document.Content[0])
 		}
 	}
 }
 
-// tabHint returns a fix for a syntax error if a line starts with a tab, which YAML does not accept as indentation.
+// tabHint returns a hint for a YAML syntax error if a line starts with a tab, which YAML does not accept as
+// indentation.
 func tabHint(data []byte) string {
 	number := 0
 	for line := range bytes.Lines(data) {
@@ -83,13 +84,13 @@ func tabHint(data []byte) string {
 	return ""
 }
 
-// YAML is like Documents, but returns only the error.
+// YAML checks a stream like Documents, but does not return the documents.
 func YAML(data []byte, limits Limits) error {
 	_, err := Documents(data, limits)
 	return err
 }
 
-// Other tags are refused, because YAML readers interpret them differently.
+// tags lists the accepted YAML tags. Programs interpret other tags differently.
 var tags = map[yaml.Kind][]string{
 	yaml.ScalarNode:   {"!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp"},
 	yaml.SequenceNode: {"!!seq"},
@@ -109,7 +110,7 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 			return fmt.Errorf("line %d: more than %d bytes after expanding aliases", n.Line, w.limits.ExpandedBytes)
 		}
 		if n.Kind == yaml.AliasNode && w.nodes <= w.limits.Nodes {
-			return w.node(n.Alias, depth) // the limit of nodes or depth ends a cycle
+			return w.node(n.Alias, depth) // a cyclic alias exceeds the limit of nodes or depth
 		}
 	}
 	switch {
@@ -129,7 +130,7 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 	}
 	for i, child := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Tag == mergeTag && w.limits.ExpandedBytes > 0 {
-			continue // w.keys has checked this merge key
+			continue // the function keys has checked this merge key
 		}
 		if err := w.node(child, depth+1); err != nil {
 			return err
@@ -138,7 +139,8 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// keys checks the keys of a mapping and the values of its merge keys.
+// keys returns an error if the mapping has a duplicate key, a key that is not a scalar, or a merge key with an invalid
+// value.
 func (w *walk) keys(n *yaml.Node) error {
 	seen := make(map[string]bool, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -161,7 +163,7 @@ func (w *walk) keys(n *yaml.Node) error {
 
 const mergeTag = "!!merge"
 
-// Merges reports whether a document has merge keys.
+// Merges reports whether a document contains a merge key ("<<").
 func Merges(n *yaml.Node) bool {
 	for i, child := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Tag == mergeTag || Merges(child) {

@@ -48,7 +48,7 @@ func cryptoSigner(signer Signer) (crypto.Signer, error) {
 	return nil, fmt.Errorf("a key of type %T cannot sign certificates", signer)
 }
 
-// Requested verifies a certificate request's signature and returns its public key.
+// Requested verifies the signature of a certificate request and returns the public key in the request.
 func Requested(request string) (crypto.PublicKey, error) {
 	der, err := onePEM(request, pemRequest)
 	if err != nil {
@@ -80,8 +80,8 @@ func onePEM(text, kind string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// IssueCertificate returns a certificate in PEM that binds a key to a runtime of a Kyma. The caller must not take the
-// runtime or Kyma from the request.
+// IssueCertificate returns a certificate, in PEM, for the agent's key, a runtime and its Kyma. The caller must
+// determine runtime and Kyma itself, because the content of a certificate request is not trustworthy.
 func IssueCertificate(
 	enroll Signer, fleet, runtime string, kyma Kyma, key crypto.PublicKey, from, until time.Time,
 ) (string, error) {
@@ -111,8 +111,8 @@ func IssueCertificate(
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der})), nil
 }
 
-// The common name is the runtime ID. The organization is the Kyma's namespace, the organizational unit is its name, and
-// the serial number is its UID.
+// subjectOf returns the subject of an agent's certificate. The common name is the runtime ID. The organization is the
+// Kyma's namespace, the organizational unit is the Kyma's name, and the serial number is the Kyma's UID.
 func subjectOf(runtime string, kyma Kyma) pkix.Name {
 	subject := pkix.Name{CommonName: runtime, SerialNumber: kyma.UID}
 	if kyma.Name != "" {
@@ -121,7 +121,7 @@ func subjectOf(runtime string, kyma Kyma) pkix.Name {
 	return subject
 }
 
-// kymaOf returns the Kyma in a certificate's subject, or zero.
+// kymaOf returns the Kyma in a certificate's subject, or the zero value if the subject contains none.
 func kymaOf(subject pkix.Name) Kyma {
 	if len(subject.Organization) != 1 || len(subject.OrganizationalUnit) != 1 {
 		return Kyma{}
@@ -143,7 +143,7 @@ func runtimeURI(fleet, runtime string) (*url.URL, error) {
 // Certificate is a verified certificate of an agent.
 type Certificate struct {
 	Key crypto.PublicKey
-	// Kyma is the Kyma of the runtime, or zero for a certificate from before 0.1.0.
+	// Kyma is the Kyma of the runtime. It is zero if a version before 0.1.0 issued the certificate.
 	Kyma             Kyma
 	Thumbprint       string
 	NotBefore        time.Time
@@ -151,11 +151,11 @@ type Certificate struct {
 	IssuerThumbprint string
 }
 
-// RenewAt returns the time after a third of the certificate's validity period.
+// RenewAt returns the time at which the agent requests a new certificate: after a third of the validity period.
 func (c Certificate) RenewAt() time.Time { return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) / 3) }
 
-// Covers reports whether the certificate is valid at this time. It tolerates MaxClockSkew at the start of the validity
-// period.
+// Covers reports whether the certificate is valid at the given time. Because clocks differ, it accepts the certificate
+// up to MaxClockSkew before the start of the validity period.
 func (c Certificate) Covers(now time.Time) bool {
 	return !now.Before(c.NotBefore.Add(-MaxClockSkew)) && now.Before(c.NotAfter)
 }
@@ -173,8 +173,8 @@ func CertificateValidity(text string) (from, until time.Time, err error) {
 	return parsed.NotBefore, parsed.NotAfter, nil
 }
 
-// CheckCertificate verifies that an enrollment key of the root issued a certificate for this runtime, and returns the
-// certificate.
+// CheckCertificate verifies that an enrollment key of the root of trust issued the certificate for this runtime, and
+// returns the parsed certificate.
 func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate, error) {
 	der, err := onePEM(text, pemCertificate)
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// TokenSecret is the control plane's secret from which it derives enrollment tokens.
+// TokenSecret is a secret of the control plane. The control plane derives enrollment tokens from it.
 type TokenSecret []byte
 
-// TokenSecrets are a fleet's secrets, newest first. Tokens of all secrets are valid.
+// TokenSecrets are the token secrets of a fleet, newest first. The control plane accepts tokens from all of them.
 type TokenSecrets []TokenSecret
 
 var errNoTokenSecret = errors.New("the token secret is missing")
 
-// Issue derives a token from the newest secret. The token does not identify a Kyma.
+// Issue derives an enrollment token for a runtime from the newest secret. The token does not contain a Kyma.
 func (s TokenSecrets) Issue(runtime string, expires time.Time) (Token, error) {
 	return s.IssueFor(Kyma{}, runtime, expires)
 }
 
-// IssueFor derives a token from the newest secret. The token is valid for the runtime of this Kyma only.
+// IssueFor derives an enrollment token from the newest secret. The token is valid only for this runtime and this Kyma.
 func (s TokenSecrets) IssueFor(kyma Kyma, runtime string, expires time.Time) (Token, error) {
 	if len(s) == 0 {
 		return Token{}, errNoTokenSecret
@@ -34,12 +34,12 @@ func (s TokenSecrets) IssueFor(kyma Kyma, runtime string, expires time.Time) (To
 	return s[0].IssueFor(kyma, runtime, expires)
 }
 
-// Check returns nil if the enrollment has a valid token of the runtime for this Kyma, from any of the secrets. A token
-// with a UID is valid only for the Kyma with this UID. A token without a Kyma is valid only if the Kyma has the name of
-// the runtime.
+// Check returns nil if an agent with a valid token created the enrollment, for this runtime and Kyma. The token can
+// come from any of the secrets. If the token contains a UID, it must be the Kyma's UID. If the token contains no Kyma,
+// the Kyma must have the same name as the runtime.
 func (s TokenSecrets) Check(kyma Kyma, runtime string, e Enrollment, now time.Time) error {
 	named := []Kyma{kyma, {Namespace: kyma.Namespace, Name: kyma.Name}}
-	if kyma.Namespace == "" { // a Kyma in a file can omit the namespace
+	if kyma.Namespace == "" { // a Kyma in a file can have no namespace
 		named = append(named, Kyma{Namespace: DefaultKymaNamespace, Name: kyma.Name})
 	}
 	if kyma.Name == runtime {
@@ -58,8 +58,8 @@ func (s TokenSecrets) Check(kyma Kyma, runtime string, e Enrollment, now time.Ti
 
 var errNoProof = errors.New("the proof was not made with a token")
 
-// HandOver returns a proof that an operator assigned a runtime to a Kyma at this time. It is valid only for the Kyma
-// with this UID.
+// HandOver returns a proof that an operator assigned a runtime to a Kyma at the given time. The proof contains the
+// Kyma's UID, so it is not valid for another Kyma with the same name.
 func (s TokenSecrets) HandOver(kyma Kyma, runtime string, at time.Time) (string, error) {
 	if len(s) == 0 {
 		return "", errNoTokenSecret
@@ -70,7 +70,7 @@ func (s TokenSecrets) HandOver(kyma Kyma, runtime string, at time.Time) (string,
 	return s[0].handOver(kyma, runtime, at.UnixMilli()), nil
 }
 
-// CheckHandOver verifies a proof of HandOver and returns its time.
+// CheckHandOver verifies a proof that HandOver returned, and returns the time of the assignment.
 func (s TokenSecrets) CheckHandOver(kyma Kyma, runtime, proof string) (time.Time, error) {
 	parts := strings.Split(proof, ".")
 	if len(parts) != 3 || parts[0] != handOverPrefix || kyma.UID == "" {
@@ -96,7 +96,7 @@ func (s TokenSecret) handOver(kyma Kyma, runtime string, at int64) string {
 	return strings.Join([]string{handOverPrefix, when, base64.RawURLEncoding.EncodeToString(code)}, ".")
 }
 
-// Token allows one runtime to enroll one key. The runtime's bootstrap Secret contains the token.
+// Token allows the agent of one runtime to enroll one key. The runtime's bootstrap Secret contains the token.
 type Token struct {
 	Expires time.Time
 	mac     []byte
@@ -108,17 +108,17 @@ const (
 	minTokenSecret = 32
 )
 
-// ID identifies the secret without revealing it.
+// ID returns an identifier of the secret that does not reveal the secret.
 func (s TokenSecret) ID() string {
 	return hex.EncodeToString(authenticationCode(s, "kyma-pull token secret id v1"))[:16]
 }
 
-// Issue derives a token that does not identify a Kyma.
+// Issue derives an enrollment token that does not contain a Kyma.
 func (s TokenSecret) Issue(runtime string, expires time.Time) (Token, error) {
 	return s.IssueFor(Kyma{}, runtime, expires)
 }
 
-// IssueFor derives the token of a runtime for a Kyma.
+// IssueFor derives the enrollment token of a runtime for the given Kyma.
 func (s TokenSecret) IssueFor(kyma Kyma, runtime string, expires time.Time) (Token, error) {
 	if len(s) < minTokenSecret {
 		return Token{}, fmt.Errorf("token secret: %d bytes, must be at least %d", len(s), minTokenSecret)
@@ -141,9 +141,9 @@ func (s TokenSecret) IssueFor(kyma Kyma, runtime string, expires time.Time) (Tok
 	return Token{Expires: expires, mac: authenticationCode(s, parts...)}, nil
 }
 
-// Enrollment contains the runtime's key and a proof that the runtime has a valid token.
+// Enrollment contains the agent's public key and a proof that the agent has a valid token.
 type Enrollment struct {
-	// PublicKey is the base64 of the key's PKIX form.
+	// PublicKey is the key in PKIX form, encoded as base64.
 	PublicKey string `json:"publicKey"`
 	// Proof is the result of Token.Prove.
 	Proof []byte `json:"proof"`
@@ -174,7 +174,7 @@ func (s TokenSecret) check(kyma Kyma, runtime string, e Enrollment, now time.Tim
 	return nil
 }
 
-// Prove returns a proof that binds a key to the token without revealing the token.
+// Prove returns a proof that the owner of the token enrolls this key. The proof does not reveal the token.
 func (t Token) Prove(runtime string, key crypto.PublicKey) ([]byte, error) {
 	thumbprint, err := Thumbprint(key)
 	if err != nil {
@@ -183,13 +183,13 @@ func (t Token) Prove(runtime string, key crypto.PublicKey) ([]byte, error) {
 	return authenticationCode(t.mac, "kyma-pull enrolment v1", runtime, thumbprint), nil
 }
 
-// String returns the token's text, which is a secret.
+// String returns the token as text. The text is a secret.
 func (t Token) String() string {
 	return strings.Join([]string{tokenPrefix, strconv.FormatInt(t.Expires.Unix(), 10),
 		base64.RawURLEncoding.EncodeToString(t.mac)}, ".")
 }
 
-// ParseToken parses the result of String.
+// ParseToken parses a token that Token.String returned.
 func ParseToken(text string) (Token, error) {
 	parts := strings.Split(strings.TrimSpace(text), ".")
 	if len(parts) != 3 || parts[0] != tokenPrefix {
@@ -206,7 +206,8 @@ func ParseToken(text string) (Token, error) {
 	return Token{Expires: time.Unix(seconds, 0), mac: mac}, nil
 }
 
-// Line feeds separate the parts, and no part contains a line feed.
+// authenticationCode returns the HMAC of the parts. Line feeds separate the parts, and the parts themselves contain
+// none.
 func authenticationCode(key []byte, parts ...string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(strings.Join(parts, "\n")))

@@ -17,7 +17,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature"
 )
 
-// Signer signs with one key, from a file or a KMS.
+// Signer signs with one private key, which is in a file or in a key management service (KMS).
 type Signer = signature.Signer
 
 const pemPrivateKey, pemPublicKey = "PRIVATE KEY", "PUBLIC KEY"
@@ -35,7 +35,7 @@ func GenerateKey() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: pemPrivateKey, Bytes: der}), nil
 }
 
-// LoadSigner reads an ECDSA P-256 key from a PKCS #8 PEM file.
+// LoadSigner parses a PKCS #8 PEM file with an ECDSA P-256 private key.
 func LoadSigner(file []byte) (Signer, error) {
 	block, rest := pem.Decode(file)
 	if block == nil || block.Type != pemPrivateKey || len(bytes.TrimSpace(rest)) > 0 {
@@ -52,7 +52,7 @@ func LoadSigner(file []byte) (Signer, error) {
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }
 
-// PublicKeyPEM returns the public half of the signer's key as a PEM file.
+// PublicKeyPEM returns the signer's public key as the content of a PEM file.
 func PublicKeyPEM(signer Signer) ([]byte, error) {
 	key, err := signer.PublicKey()
 	if err != nil {
@@ -74,7 +74,8 @@ func LoadPublicKey(file []byte) (crypto.PublicKey, error) {
 	return DecodePublicKey(base64.StdEncoding.EncodeToString(der))
 }
 
-// Thumbprint identifies a public key: base64 of the SHA-256 of its PKIX form. It is also the hint of a sigstore bundle.
+// Thumbprint returns the identifier of a public key: the SHA-256 of its PKIX form, encoded as base64. Attestations
+// contain it as the public key hint.
 func Thumbprint(key crypto.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -84,13 +85,14 @@ func Thumbprint(key crypto.PublicKey) (string, error) {
 	return base64.StdEncoding.EncodeToString(sum[:]), nil
 }
 
-// EncodePublicKey returns a key as text for a JSON field: base64 of its PKIX form.
+// EncodePublicKey returns a key in PKIX form, encoded as base64.
 func EncodePublicKey(key crypto.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	return base64.StdEncoding.EncodeToString(der), err
 }
 
-// DecodePublicKey parses the result of EncodePublicKey. It returns an error for unsupported algorithms.
+// DecodePublicKey parses a key that EncodePublicKey returned. It returns an error if the key's algorithm is not
+// supported.
 func DecodePublicKey(encoded string) (crypto.PublicKey, error) {
 	der, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
@@ -111,12 +113,13 @@ func supported(key crypto.PublicKey) bool {
 	case *ecdsa.PublicKey:
 		return k.Curve == elliptic.P256()
 	case ed25519.PublicKey:
-		return len(k) == ed25519.PublicKeySize // ed25519.Verify panics for other lengths
+		return len(k) == ed25519.PublicKeySize // ed25519.Verify panics for keys with another length
 	}
 	return false
 }
 
-// CheckSignature reports whether sig is the key's signature of message. The key determines the algorithm.
+// CheckSignature reports whether sig is a valid signature of the message with this key. The type of the key determines
+// the algorithm.
 func CheckSignature(key crypto.PublicKey, message, sig []byte) bool {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey:

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Kyma identifies the Kyma in a control plane that a runtime belongs to. Documents from before 0.1.0 have the zero
-// Kyma.
+// Kyma identifies the Kyma in the control plane that a runtime belongs to. It is zero in documents of versions before
+// 0.1.0.
 type Kyma struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
@@ -34,7 +34,7 @@ func ParseKyma(text string) (Kyma, error) {
 	return k, k.Check()
 }
 
-// Check returns an error for an identity with an invalid name or UID.
+// Check returns an error if the namespace, name or UID is invalid.
 func (k Kyma) Check() error {
 	for _, part := range []struct {
 		field, value string
@@ -51,15 +51,17 @@ func (k Kyma) Check() error {
 	return nil
 }
 
-// IsZero reports whether the identity is empty.
+// IsZero reports whether all fields are empty.
 func (k Kyma) IsZero() bool { return k == Kyma{} }
 
-// SameName reports whether two identities have the same namespace and name. It ignores a missing namespace.
+// SameName reports whether two Kymas have the same namespace and name. If one of them has no namespace, only the names
+// must be equal.
 func (k Kyma) SameName(other Kyma) bool {
 	return k.Name == other.Name && (k.Namespace == other.Namespace || k.Namespace == "" || other.Namespace == "")
 }
 
-// Is reports whether two identities belong to the same Kyma. It ignores a missing UID.
+// Is reports whether k and other can be the same Kyma: they must have the same name and, if both have a UID, the same
+// UID.
 func (k Kyma) Is(other Kyma) bool {
 	return k.SameName(other) && (k.UID == other.UID || k.UID == "" || other.UID == "")
 }

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Listed is a key that a root lists.
+// Listed is a key in a root of trust, with one role of the key.
 type Listed struct {
 	// Role is RoleRoot, RolePublisher, RoleEnroll, or RoleRelease with a prefix of component names.
 	Role       string
 	Thumbprint string
-	// ID is the key's name in root.json: the digest of its TUF form.
+	// ID is the key's ID in root.json: the digest of the key in TUF format.
 	ID string
 }
 
-// Listed returns all keys of the root, sorted by role and thumbprint.
+// Listed returns all keys of the root of trust, sorted by role and thumbprint.
 func (r Root) Listed() []Listed {
 	var all []Listed
 	roles := r.parsed.Signed.Roles

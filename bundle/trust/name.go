@@ -16,5 +16,5 @@ func CheckRuntimeID(id string) error {
 	return nil
 }
 
-// OCI repository names forbid most repeated separators (distribution-spec, "Pulling manifests").
+// The OCI distribution specification ("Pulling manifests") forbids most repeated separators in repository names.
 var doubledSeparator = regexp.MustCompile(`[._-]{2,}`)

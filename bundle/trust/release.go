@@ -16,35 +16,35 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// MediaTypeDescriptor is the media type of a component descriptor in the Release of a manifest.
+// MediaTypeDescriptor is the media type of a component descriptor in the field Release of a bundle's Manifest.
 const MediaTypeDescriptor = "application/vnd.kyma-pull.component-descriptor.v1+json"
 
 const (
-	// MaxReleaseDocuments limits the Release of a manifest.
+	// MaxReleaseDocuments limits the number of documents in the field Release of a bundle's Manifest.
 	MaxReleaseDocuments = 250
 	maxReleaseDepth     = 16
 )
 
-// HasReleaseKeys reports whether the root has release keys. Agents then install only components that release keys
-// signed.
+// HasReleaseKeys reports whether the root of trust has release keys. If it does, agents install only components that
+// were signed with release keys.
 func (r Root) HasReleaseKeys() bool { return len(r.releases) > 0 }
 
-// Released is the content of a component to install in a runtime.
+// Released lists the parts of a component that the agent installs in a runtime.
 type Released struct {
 	Component, Version string
-	// Contents are the blobs to install.
+	// Contents are the content blobs that the agent installs.
 	Contents []ReleasedContent
-	// Images are the references of the images to pull.
+	// Images are the references of the container images that the module uses.
 	Images []string
 }
 
-// ReleasedContent is one blob of a component: the name of its resource, and its digest.
+// ReleasedContent identifies one content blob. Name is the name of the resource in the component.
 type ReleasedContent struct {
 	Name   string
 	Digest digest.Digest
 }
 
-// CheckFloor refuses versions of a component below the root's minimum version.
+// CheckFloor returns an error if the version is below the component's minimum version in the root of trust.
 func (r Root) CheckFloor(component, version string) error {
 	floor, there := r.Floors[component]
 	if !there {
@@ -62,9 +62,10 @@ func (r Root) CheckFloor(component, version string) error {
 	return nil
 }
 
-// CheckRelease checks that enough release keys signed a component's descriptor, and that it covers every content and
-// image. documents contains the Release of the manifest by verified digest. Without release keys, it checks only the
-// minimum version and returns an empty descriptor.
+// CheckRelease checks that enough release keys signed the descriptor of a component, and that this descriptor or a
+// referenced descriptor contains every content and image in released. documents are the blobs in the field Release of
+// the module's Manifest, by digest. If the root of trust has no release keys, CheckRelease checks only the minimum
+// version and returns an empty descriptor.
 func (r Root) CheckRelease(
 	released Released, documents map[digest.Digest][]byte, now time.Time,
 ) (ocm.Descriptor, error) {
@@ -108,7 +109,8 @@ func (r Root) CheckRelease(
 	return main, nil
 }
 
-// releaseRole returns the role with the longest matching prefix.
+// releaseRole returns the release role whose prefix matches the component name. If several prefixes match, it returns
+// the role with the longest prefix.
 func (r Root) releaseRole(component string) (releaseRole, bool) {
 	best, found := releaseRole{}, false
 	for _, role := range r.releases {
@@ -119,7 +121,7 @@ func (r Root) releaseRole(component string) (releaseRole, bool) {
 	return best, found
 }
 
-// signed counts the keys of the role that signed the descriptor.
+// signed returns the number of the role's keys that signed the descriptor.
 func (r releaseRole) signed(d ocm.Descriptor, now time.Time) int {
 	count := 0
 	for _, key := range r.keys {
@@ -132,7 +134,8 @@ func (r releaseRole) signed(d ocm.Descriptor, now time.Time) int {
 	return count
 }
 
-// evidence contains component descriptors and manifests of artifacts.
+// evidence contains the documents that prove a release: component descriptors, by NAME:VERSION, and manifests of OCI
+// artifacts.
 type evidence struct {
 	descriptors map[string]ocm.Descriptor
 	manifests   map[digest.Digest]ocispec.Manifest
@@ -169,7 +172,8 @@ func readEvidence(documents map[digest.Digest][]byte) (evidence, error) {
 	return found, nil
 }
 
-// closure returns a descriptor and all referenced descriptors. It checks the digests of the references.
+// closure returns d and all descriptors that d refers to, directly or indirectly. It returns an error if a descriptor
+// is missing or does not match the digest in the reference.
 func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]ocm.Descriptor, error) {
 	if depth > maxReleaseDepth {
 		return nil, fmt.Errorf("references are nested deeper than %d levels", maxReleaseDepth)
@@ -225,10 +229,11 @@ func (e evidence) covers(d ocm.Descriptor, content ReleasedContent) error {
 	return fmt.Errorf("content %q (%s) was not released", content.Name, content.Digest)
 }
 
-// The signed form of a resource without access has no digest.
+// isSigned reports whether the component's signature covers the digest of a resource. It does not cover the digest of a
+// resource with the access type none.
 func isSigned(r ocm.Resource) bool { return r.Digest.Covered() && r.Access.Kind() != ocm.AccessNone }
 
-// pins returns a function that reports whether a resource has the name, version and digest of an image.
+// pins returns a function that reports whether a resource matches the image reference in name, version and digest.
 func pins(image string) func(ocm.Resource) bool {
 	reference, pinned, _ := strings.Cut(image, "@")
 	named := reference[strings.LastIndex(reference, "/")+1:]

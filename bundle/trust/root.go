@@ -1,8 +1,8 @@
-// Package trust checks signatures against the root of trust of a fleet. It covers the root, its keys and certificates,
-// and the enrollment of runtimes.
+// Package trust checks signatures against a fleet's root of trust. It also manages the root of trust itself, and
+// verifies the certificates and enrollments of agents.
 //
-// A root is a TUF root.json with custom roles. It is pinned in an agent's installation. Agents accept newer versions of
-// the root, never older ones. The package reads no file, registry or clock.
+// A root of trust is a TUF root.json with custom roles. The installation of an agent contains one version. The agent
+// accepts newer versions, but never an older version. The package does not access files, registries or the clock.
 package trust
 
 import (
@@ -25,20 +25,20 @@ import (
 
 // Roles of the root of trust.
 const (
-	// RoleRoot signs the next version of the root.
+	// RoleRoot is the role of the keys that sign the next version of the root of trust.
 	RoleRoot = "root"
-	// RolePublisher signs bundles.
+	// RolePublisher is the role of the keys that sign bundles.
 	RolePublisher = "publisher"
-	// RoleEnroll signs the certificates of agents.
+	// RoleEnroll is the role of the keys that sign the certificates of agents.
 	RoleEnroll = "enrol"
-	// RoleRelease, followed by a prefix of component names, signs components.
+	// RoleRelease, followed by a prefix of component names, is the role of the keys that sign these components.
 	RoleRelease = "release:"
 )
 
-// MaxRootBytes limits one version of the root of trust.
+// MaxRootBytes limits the size of one version of the root of trust.
 const MaxRootBytes = 64 << 10
 
-// MaxClockSkew limits how far a statement's time can be ahead of the agent's clock.
+// MaxClockSkew limits how far the times in signed documents can be ahead of the reader's clock.
 const MaxClockSkew = 24 * time.Hour
 
 // Root is one verified version of the root of trust: a TUF root.json with custom roles.
@@ -48,22 +48,23 @@ type Root struct {
 	Version int64
 	Epoch   int64
 	Expires time.Time
-	// Fleet is the name of the fleet. It is empty in old roots.
+	// Fleet is the name of the fleet. It is empty in a root of trust that an old version created.
 	Fleet string
-	// Floors are the minimum versions of components, by component name.
+	// Floors contains the minimum versions of components, by component name.
 	Floors map[string]string
 	// Revoked are the thumbprints of revoked keys, sorted.
 	Revoked []string
-	// Raw is the unchanged content of the file.
+	// Raw is the content of the file root.json.
 	Raw []byte
 
 	parsed *metadata.Metadata[metadata.RootType]
-	// publishers and enrollers contain the keys that sign bundles and certificates, by thumbprint.
+	// publishers are the keys that sign bundles, and enrollers are the keys that sign certificates. Both are by
+	// thumbprint.
 	publishers, enrollers map[string]crypto.PublicKey
 	releases              []releaseRole
 }
 
-// releaseRole contains the keys that sign components with a name prefix.
+// releaseRole contains the keys that sign the components whose names start with prefix.
 type releaseRole struct {
 	prefix    string
 	threshold int
@@ -82,8 +83,8 @@ const (
 	maxFloors   = 500
 )
 
-// ParseRoot parses a pinned root of trust and checks that enough of its own root keys signed it. The caller decides
-// whether to trust the root.
+// ParseRoot parses a root of trust and checks that enough of its own root keys signed it. This does not mean that the
+// root can be trusted. The caller must decide that.
 func ParseRoot(data []byte) (Root, error) {
 	root, err := parseRoot(data)
 	if err != nil {
@@ -141,7 +142,7 @@ func readRoot(data []byte) (*metadata.Metadata[metadata.RootType], error) {
 	if len(signed.Keys) > maxRootKeys {
 		return nil, fmt.Errorf("keys: %d entries, must be at most %d", len(signed.Keys), maxRootKeys)
 	}
-	// The library would dereference a null key.
+	// The TUF library panics if a key is null.
 	for id, key := range signed.Keys {
 		if key == nil {
 			return nil, fmt.Errorf("keys: %q is null", id)
@@ -231,7 +232,8 @@ func (r *Root) readRoles(signed metadata.RootType) error {
 	return nil
 }
 
-// The ID must be the digest of the key, so no key counts twice.
+// roleKey returns the key with the given ID in root.json, and the key's thumbprint. The ID must be the digest of the
+// key. Otherwise, one key with two IDs would count as two signers.
 func roleKey(root metadata.RootType, id string) (crypto.PublicKey, string, error) {
 	key := root.Keys[id]
 	if key == nil {
@@ -248,13 +250,13 @@ func roleKey(root metadata.RootType, id string) (crypto.PublicKey, string, error
 	return public, thumbprint, err
 }
 
-// Publishers returns the thumbprints of the keys that can sign bundles, sorted.
+// Publishers returns the thumbprints of the keys with RolePublisher, sorted.
 func (r Root) Publishers() []string { return slices.Sorted(maps.Keys(r.publishers)) }
 
-// Enrollers returns the thumbprints of the keys that can sign agents' certificates, sorted.
+// Enrollers returns the thumbprints of the keys with RoleEnroll, sorted.
 func (r Root) Enrollers() []string { return slices.Sorted(maps.Keys(r.enrollers)) }
 
-// Releases returns the component name prefixes with release keys, sorted.
+// Releases returns the prefixes of component names that have release keys, sorted.
 func (r Root) Releases() []string {
 	prefixes := make([]string, 0, len(r.releases))
 	for _, role := range r.releases {
@@ -264,7 +266,8 @@ func (r Root) Releases() []string {
 	return prefixes
 }
 
-// Signers returns the thumbprints of the root keys, sorted, and the number of keys that must sign a root.
+// Signers returns the thumbprints of the root keys, sorted, and the number of root keys that must sign each version of
+// the root of trust.
 func (r Root) Signers() ([]string, int) {
 	role := r.parsed.Signed.Roles[RoleRoot]
 	var thumbprints []string
@@ -277,7 +280,7 @@ func (r Root) Signers() ([]string, int) {
 	return thumbprints, role.Threshold
 }
 
-// PublisherKey returns the publisher key with this thumbprint, or nil.
+// PublisherKey returns the key with RolePublisher and this thumbprint, or nil.
 func (r Root) PublisherKey(thumbprint string) crypto.PublicKey { return r.publishers[thumbprint] }
 
 // Trusts reports whether the key with this thumbprint can sign bundles.
@@ -286,7 +289,7 @@ func (r Root) Trusts(thumbprint string) bool { return r.publishers[thumbprint] !
 // TrustsEnroll reports whether the key with this thumbprint can sign agents' certificates.
 func (r Root) TrustsEnroll(thumbprint string) bool { return r.enrollers[thumbprint] != nil }
 
-// IsRevoked reports whether a key was permanently revoked.
+// IsRevoked reports whether the root of trust lists a key as revoked.
 func (r Root) IsRevoked(thumbprint string) bool { return slices.Contains(r.Revoked, thumbprint) }
 
 func wholeNumber(value any) (int64, error) {

@@ -6,11 +6,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// MaxRootHops limits how many versions of the root are followed at once.
+// MaxRootHops limits how many newer versions of the root of trust a reader verifies in one run.
 const MaxRootHops = 64
 
-// Next parses the next version of this root. It checks the signatures of both versions' keys, the version number, the
-// fleet, the epoch and the revocations, but not the expiry. The error is a *refusal.Error.
+// Next verifies that data is the version after r. The root keys of both versions must have signed it. The version
+// number must be one higher, the fleet must be the same, the epoch must not be lower, and no revocation can be missing.
+// Next does not check the expiry. The error is a *refusal.Error.
 //
 // Source: TUF specification 1.0.33, section 5.3.
 func (r Root) Next(data []byte) (Root, error) {
@@ -43,7 +44,8 @@ func (r Root) Next(data []byte) (Root, error) {
 	return next, nil
 }
 
-// Newest returns the followed root, or the pinned root if an operator pinned a later version or a higher epoch.
+// Newest returns the newer of two roots of trust: followed is the latest version from the registry, and pinned is the
+// version in the agent's installation. A higher epoch counts before a higher version.
 func Newest(followed, pinned Root) Root {
 	if pinned.Epoch > followed.Epoch || pinned.Epoch == followed.Epoch && pinned.Version > followed.Version {
 		return pinned

@@ -15,7 +15,7 @@ type RootDraft struct {
 	metadata *metadata.Metadata[metadata.RootType]
 }
 
-// DraftRoot returns a draft of the first version of a fleet's root.
+// DraftRoot returns a draft of the first version of a fleet's root of trust. The draft has no keys.
 func DraftRoot(fleet string, epoch int64, expires time.Time) *RootDraft {
 	root := metadata.Root(expires.UTC().Truncate(time.Second))
 	root.Signed.Roles = map[string]*metadata.Role{}
@@ -30,7 +30,7 @@ func DraftRoot(fleet string, epoch int64, expires time.Time) *RootDraft {
 	return d
 }
 
-// Draft returns a draft of the next version with the content of this version.
+// Draft returns a draft of the next version of the root of trust. Its content is copied from r.
 func (r Root) Draft(expires time.Time) (*RootDraft, error) {
 	d, err := OpenDraft(r.Raw)
 	if err != nil {
@@ -63,7 +63,7 @@ func (d *RootDraft) role(name string) *metadata.Role {
 // Version returns the version number of the draft.
 func (d *RootDraft) Version() int64 { return d.metadata.Signed.Version }
 
-// Add lists a key under a role.
+// Add gives a role to a key.
 func (d *RootDraft) Add(role string, key crypto.PublicKey) error {
 	d.role(role)
 	listed, err := metadata.KeyFromPublicKey(key)
@@ -73,7 +73,7 @@ func (d *RootDraft) Add(role string, key crypto.PublicKey) error {
 	return d.metadata.Signed.AddKey(listed, role)
 }
 
-// Remove removes keys from a role by thumbprint. It returns an error if the role does not list a key.
+// Remove takes a role from the keys with the given thumbprints. It returns an error if a key does not have the role.
 func (d *RootDraft) Remove(role string, thumbprints ...string) error {
 	for _, thumbprint := range thumbprints {
 		id := d.idOf(role, thumbprint)
@@ -100,7 +100,7 @@ func (d *RootDraft) idOf(role, thumbprint string) string {
 	return ""
 }
 
-// Lists reports whether any role has the key.
+// Lists reports whether the key with this thumbprint has any role.
 func (d *RootDraft) Lists(thumbprint string) bool {
 	for role := range d.metadata.Signed.Roles {
 		if d.idOf(role, thumbprint) != "" {
@@ -110,7 +110,8 @@ func (d *RootDraft) Lists(thumbprint string) bool {
 	return false
 }
 
-// Revoke permanently removes a key from every role that lists it.
+// Revoke takes all roles from a key and adds the key to the list of revoked keys. Later versions cannot remove it from
+// this list.
 func (d *RootDraft) Revoke(thumbprint string) error {
 	for _, role := range slices.Sorted(maps.Keys(d.metadata.Signed.Roles)) {
 		if d.idOf(role, thumbprint) != "" {
@@ -127,7 +128,7 @@ func (d *RootDraft) Revoke(thumbprint string) error {
 	return nil
 }
 
-// SetThreshold sets the number of signatures that a role requires.
+// SetThreshold sets how many keys of a role must sign.
 func (d *RootDraft) SetThreshold(role string, threshold int) { d.role(role).Threshold = threshold }
 
 // SetFloor sets the minimum version of a component. An empty version removes the minimum.
@@ -143,10 +144,10 @@ func (d *RootDraft) SetFloor(component, version string) {
 	d.metadata.Signed.UnrecognizedFields[fieldFloors] = floors
 }
 
-// SetEpoch sets the epoch. Bundles of earlier epochs become invalid, even with a higher sequence.
+// SetEpoch sets the epoch. Agents refuse bundles of earlier epochs, even if these have a higher sequence.
 func (d *RootDraft) SetEpoch(epoch int64) { d.metadata.Signed.UnrecognizedFields[fieldEpoch] = epoch }
 
-// Sign adds signatures.
+// Sign adds the signatures of the given root keys to the draft.
 func (d *RootDraft) Sign(signers ...Signer) error {
 	for _, signer := range signers {
 		public, err := signer.PublicKey()
@@ -161,7 +162,7 @@ func (d *RootDraft) Sign(signers ...Signer) error {
 		if err != nil {
 			return fmt.Errorf("read a root key: %w", err)
 		}
-		// A new signature replaces an earlier signature of the same key.
+		// Remove an earlier signature of the same key.
 		d.metadata.Signatures = slices.DeleteFunc(d.metadata.Signatures, func(s metadata.Signature) bool {
 			return s.KeyID == id
 		})
@@ -172,11 +173,11 @@ func (d *RootDraft) Sign(signers ...Signer) error {
 	return nil
 }
 
-// Signed returns the number of signatures so far, and the number of root keys that must sign. A draft that changes the
-// root keys also needs signatures of the previous root keys.
+// Signed returns the number of signatures in the draft, and the number of root keys that must sign it. If the draft
+// changes the root keys, root keys of the previous version must also sign. threshold does not include them.
 func (d *RootDraft) Signed() (signatures, threshold int) {
 	return len(d.metadata.Signatures), d.role(RoleRoot).Threshold
 }
 
-// Bytes returns the encoded draft with its current signatures.
+// Bytes returns the draft as root.json, with the signatures so far.
 func (d *RootDraft) Bytes() ([]byte, error) { return d.metadata.ToBytes(true) }

@@ -14,16 +14,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// Policy assigns maintenance windows to runtimes. The zero value assigns none.
+// Policy assigns maintenance windows to runtimes. The zero value assigns no windows.
 type Policy struct {
-	// Remarks describe the parts of the policy that have no effect.
+	// Remarks lists the parts of the policy file that are ignored, as text for operators.
 	Remarks []string
 
 	rules    []rule
 	fallback *Window
 }
 
-// Runtime contains the attributes of a runtime. Empty fields match no rule.
+// Runtime contains the attributes of a runtime that rules compare. A rule never matches an empty attribute.
 type Runtime struct{ Plan, Region, PlatformRegion, GlobalAccountID string }
 
 type rule struct {
@@ -31,17 +31,19 @@ type rule struct {
 	windows                                       []Window
 }
 
-// Limits of a policy, far above the needs of real policies.
+// Limits of a policy file. Real policies are much smaller.
 const (
 	MaxPolicyBytes  = 256 << 10
 	maxRules        = 1000
 	maxPatternBytes = 1 << 10
-	// maxPatternSteps limits a compiled pattern, which can be much larger than its text: x{1000}{1000}.
+	// maxPatternSteps limits the size of a compiled regular expression. A short pattern such as x{1000}{1000} can
+	// compile to a huge one.
 	maxPatternSteps = 10_000
 	maxDepth        = 8
 )
 
-// Kyma's own files use both spellings of the account ID, and Kyma's rule sets also contain timeBegin and timeEnd.
+// The format of a policy file. Existing files of Kyma use both globalAccountID and globalAccountId, and can contain
+// timeBegin and timeEnd.
 type (
 	policyFile struct {
 		Rules   []ruleFile  `json:"rules"`
@@ -65,7 +67,7 @@ type (
 	}
 )
 
-// Parse parses a policy. Errors name the field.
+// Parse parses a maintenance policy. Errors name the field.
 func Parse(data []byte) (Policy, error) {
 	var policy Policy
 	if len(data) > MaxPolicyBytes {
@@ -98,7 +100,7 @@ func Parse(data []byte) (Policy, error) {
 	return policy, nil
 }
 
-// ParseWindows parses a list of windows. Errors name the field.
+// ParseWindows parses a JSON list of windows. Errors name the field.
 func ParseWindows(data []byte) ([]Window, error) {
 	if len(data) > MaxPolicyBytes {
 		return nil, fmt.Errorf("the list of windows has %d bytes, must be at most %d", len(data), MaxPolicyBytes)
@@ -113,8 +115,8 @@ func ParseWindows(data []byte) ([]Window, error) {
 	return windows, checkAll("", windows)
 }
 
-// For returns the schedule of a runtime: the windows of the first matching rule. minimum becomes the schedule's
-// Minimum.
+// For returns the maintenance schedule of a runtime, with the windows of the first rule that matches the runtime.
+// minimum becomes Schedule.Minimum.
 func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	schedule := Schedule{Windows: []Window{}, Default: p.fallback, Minimum: metav1.Duration{Duration: minimum}}
 	for _, r := range p.rules {
@@ -126,7 +128,7 @@ func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	return schedule
 }
 
-// Short returns the windows that are shorter than the minimum, by field.
+// Short returns a message for each window that is shorter than the minimum. The message contains the window's field.
 func (p Policy) Short(minimum time.Duration) (all []string) {
 	check := func(field string, w Window) {
 		t, err := w.parse()
@@ -154,7 +156,8 @@ func (p Policy) Short(minimum time.Duration) (all []string) {
 	return all
 }
 
-// As in Kyma, one matching field is enough.
+// matches reports whether at least one pattern of the rule matches the runtime. As in Kyma, the other patterns need not
+// match.
 func (r rule) matches(runtime Runtime) bool {
 	fits := func(pattern *regexp.Regexp, value string) bool {
 		return pattern != nil && value != "" && pattern.MatchString(value)
@@ -228,7 +231,7 @@ func compile(text string) (*regexp.Regexp, error) {
 	return regexp.Compile(text)
 }
 
-// windows omits windows that never open, and adds a remark for each.
+// windows parses the windows of a rule. It omits a window that never opens, and adds a remark about it.
 func (p *Policy) windows(field string, files []windowFile, at func(int) string) ([]Window, error) {
 	if len(files) > MaxWindows {
 		return nil, fmt.Errorf("%s: %d windows, must be at most %d", field, len(files), MaxWindows)

@@ -8,26 +8,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Schedule contains the times when one runtime can be upgraded.
+// Schedule defines when modules of one runtime can be upgraded with downtime.
 type Schedule struct {
-	// Windows are the runtime's windows.
+	// Windows are the maintenance windows of the runtime.
 	Windows []Window `json:"windows"`
-	// Default applies if no window in Windows is open or opens later. It can be nil.
+	// Default is the window that applies if none of Windows is open or opens later. It can be nil.
 	Default *Window `json:"default,omitempty"`
-	// Minimum is the remaining time that a window must have for an upgrade to begin.
+	// Minimum is the time that must remain until the end of a window for an upgrade to start.
 	Minimum metav1.Duration `json:"minimum,omitzero"`
-	// Early allows the runtime's admin to upgrade before the next window.
+	// Early allows the admin of the runtime to start an upgrade before the next window.
 	Early bool `json:"early,omitempty"`
 }
 
 const (
-	// MaxWindows limits the windows of one rule or runtime.
+	// MaxWindows limits the number of windows of one rule or runtime.
 	MaxWindows = 104
 	// MaxMinimum limits Schedule.Minimum.
 	MaxMinimum = 24 * time.Hour
 )
 
-// Check returns an error for an invalid schedule. The error names the field.
+// Check returns an error if the schedule is invalid. The error names the field.
 func (s Schedule) Check() error {
 	if s.Minimum.Duration < 0 || s.Minimum.Duration > MaxMinimum {
 		return fmt.Errorf("minimum: %s: must be 0 to %s", s.Minimum.Duration, MaxMinimum)
@@ -52,8 +52,8 @@ func checkAll(field string, windows []Window) error {
 	return nil
 }
 
-// Next returns the current or next span in which an upgrade can begin, or false. It joins windows that touch or
-// overlap.
+// Next returns the current or next time span in which an upgrade can start. It returns false if there is none. Windows
+// that touch or overlap form one span.
 func (s Schedule) Next(now time.Time) (Span, bool) {
 	if span, ok := next(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {
 		return span, ok
@@ -61,8 +61,9 @@ func (s Schedule) Next(now time.Time) (Span, bool) {
 	return next([]Window{*s.Default}, s.Minimum.Duration, now)
 }
 
-// Chosen reports whether an upgrade may begin now because the runtime's admin chose the time at. The choice ends when
-// the next window after that time begins. If at is in the future and before the next window, Chosen returns it as from.
+// Chosen evaluates the time at, which the runtime's admin chose for an early upgrade. open is true if an upgrade can
+// start now. From the start of the next window after at, the choice has no effect. If at is in the future and before
+// the next window, open is false and from is at.
 func (s Schedule) Chosen(at, now time.Time) (open bool, from time.Time) {
 	if !s.Early || at.IsZero() {
 		return false, time.Time{}
@@ -70,7 +71,7 @@ func (s Schedule) Chosen(at, now time.Time) (open bool, from time.Time) {
 	window, ahead := s.Next(at)
 	switch {
 	case ahead && !window.Begin.After(at):
-		return false, time.Time{} // at is inside a window
+		return false, time.Time{} // the chosen time is inside a window
 	case at.After(now):
 		if next, is := s.Next(now); is && next.Begin.Before(at) {
 			return false, time.Time{}
@@ -80,7 +81,7 @@ func (s Schedule) Chosen(at, now time.Time) (open bool, from time.Time) {
 	return ahead && now.Before(window.Begin), time.Time{}
 }
 
-// TooShort returns the current or next span that is shorter than Minimum, or false.
+// TooShort returns the current or next span if all spans are shorter than Minimum. Otherwise, it returns false.
 func (s Schedule) TooShort(now time.Time) (Span, bool) {
 	if _, ok := s.Next(now); ok {
 		return Span{}, false

@@ -1,11 +1,12 @@
-// Package window computes when a runtime can be upgraded with downtime. It never reads a clock.
+// Package window computes when a runtime can be upgraded with downtime. The caller passes the current time.
 //
-// The notation is Kyma's. A window is weekly (days, and times of day with an offset) or a span between two dates:
+// Windows have the same format as in Kyma. A window is weekly (days, and times of day with a UTC offset) or a span
+// between two dates:
 //
 //	{"days": ["Sat"], "begin": "21:00:00+00:00", "end": "00:00:00+00:00"}
 //	{"begin": "2026-12-08T20:00:00Z", "end": "2026-12-09T00:00:00Z"}
 //
-// A weekly window whose end is not after its begin ends on the next day. Its days are the days on which it begins.
+// A weekly window begins on each of its days. If its end is not after its begin, it ends on the next day.
 //
 // Source: github.com/kyma-project/lifecycle-manager, maintenancewindows/resolver. docs/guides/maintenance.md lists the
 // differences.
@@ -18,10 +19,10 @@ import (
 	"time"
 )
 
-// Window is a maintenance window in Kyma's notation.
+// Window is a maintenance window in Kyma's format.
 type Window struct {
-	// Days are the days on which the window begins, "Mon" to "Sun", in the offset of Begin. They are empty for a window
-	// between two dates.
+	// Days are the days of the week on which the window begins, "Mon" to "Sun", in the time zone of Begin. If Days is
+	// empty, the window is a span between two dates.
 	Days []string `json:"days,omitempty"`
 	// Begin and End are times of day such as "21:00:00+02:00" if Days is set, and otherwise dates such as
 	// "2026-12-08T20:00:00Z".
@@ -29,7 +30,7 @@ type Window struct {
 	End   string `json:"end"`
 }
 
-// Span is a span of time. It includes Begin and excludes End.
+// Span is a period of time. It includes Begin and excludes End.
 type Span struct{ Begin, End time.Time }
 
 // Contains reports whether t is within the span.
@@ -47,7 +48,7 @@ const (
 
 var errNeverOpen = errors.New("is not after begin: the window never opens")
 
-// Check returns an error for an invalid window. The error names the field.
+// Check returns an error if the window is invalid. The error names the field.
 func (w Window) Check() error {
 	_, err := w.parse()
 	return err
@@ -56,9 +57,9 @@ func (w Window) Check() error {
 type times struct {
 	days [7]bool
 	zone *time.Location
-	// begin and end of a weekly window count from midnight in zone.
+	// begin and end of a weekly window are durations since midnight in zone.
 	begin, end time.Duration
-	// once is a window between two dates, or nil for a weekly window.
+	// once is the span of a window between two dates, or nil for a weekly window.
 	once *Span
 }
 
@@ -96,7 +97,7 @@ func (w Window) parse() (times, error) {
 }
 
 func clock(text string) (time.Duration, int, error) {
-	// In another location, the parser could take an offset for the local time zone.
+	// Parse in UTC. In another location, the parser could replace the offset in the text with the local time zone.
 	t, err := time.ParseInLocation(timeOfDay, text, time.UTC)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%q: must be a time of day with its offset, such as 21:00:00+00:00", text)
@@ -129,7 +130,8 @@ func date(text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// spans returns the occurrences that end after now, in order. A weekly window has occurrences for a week and a day.
+// spans returns the spans of the window that end after now, in order. For a weekly window, it returns the spans of the
+// next eight days.
 func (t times) spans(now time.Time) []Span {
 	if t.once != nil {
 		if t.once.End.After(now) {
@@ -139,7 +141,7 @@ func (t times) spans(now time.Time) []Span {
 	}
 	var found []Span
 	year, month, today := now.In(t.zone).Date()
-	for i := -1; i <= 7; i++ { // a window that began yesterday can still be open
+	for i := -1; i <= 7; i++ { // start yesterday, because that window can still be open
 		midnight := time.Date(year, month, today+i, 0, 0, 0, 0, t.zone)
 		span := Span{midnight.Add(t.begin).UTC(), midnight.Add(t.end).UTC()}
 		if t.days[midnight.Weekday()] && span.End.After(now) {

@@ -41,14 +41,14 @@ type Check struct {
 	// +kubebuilder:validation:MaxLength:=20
 	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// SuccessThreshold is the number of measurements in a row that must succeed before the check is Passed.
+	// SuccessThreshold is the number of consecutive successful measurements after which the check is Passed.
 	// +kubebuilder:default:=3
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=100
 	// +optional
 	SuccessThreshold int32 `json:"successThreshold,omitempty"`
-	// FailureThreshold is the number of measurements in a row that must fail before the check is Failed. A failed check
-	// stays Failed.
+	// FailureThreshold is the number of consecutive failed measurements after which the check is Failed. A Failed check
+	// stays Failed, even if later measurements succeed.
 	// +kubebuilder:default:=3
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=100
@@ -135,7 +135,7 @@ type HTTPCheck struct {
 type PromQLCheck struct {
 	// Service is the Prometheus-compatible endpoint.
 	Service ServiceReference `json:"service"`
-	// Path is the part of the endpoint's path before /api/v1/query, such as "/prometheus".
+	// Path is the part of the URL path before /api/v1/query, such as "/prometheus".
 	// +optional
 	// +kubebuilder:validation:Pattern:=`^/`
 	// +kubebuilder:validation:MaxLength:=253

@@ -148,8 +148,8 @@ type Freeze struct {
 	Until string `json:"until"`
 }
 
-// PromotionPolicyStatus is the observed state of a PromotionPolicy. It is the only record of the time that a version
-// has spent in a channel.
+// PromotionPolicyStatus is the observed state of a PromotionPolicy. It contains the time since which a version is in a
+// channel. If the status is lost, the waiting time of a version without a Rollout starts again.
 type PromotionPolicyStatus struct {
 	// ObservedGeneration is the generation of the spec that the status refers to.
 	// +optional
@@ -170,7 +170,7 @@ type PromotionPolicyStatus struct {
 	Modules []ModuleTrain `json:"modules,omitempty"`
 }
 
-// ModuleTrain lists the versions of a module in the channels of the chain.
+// ModuleTrain lists the versions of one module in the channels of the policy.
 type ModuleTrain struct {
 	Name string `json:"name"`
 	// Versions lists the version of each channel, in the order of the chain.
@@ -190,8 +190,8 @@ type ModuleTrain struct {
 type TrainVersion struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"`
-	// Since is the start of the waiting time in field after: the time when the channel received the version or, with a
-	// RolloutPolicy, when the version's Rollout succeeded.
+	// Since is the start of the waiting time in field after: the time when the channel got the version. If a
+	// RolloutPolicy applies, it is the time when the version's Rollout in the channel succeeded.
 	Since metav1.Time `json:"since"`
 	// Reason is the most important reason why the version is not in the next channel.
 	Reason WaitReason `json:"reason"`
@@ -201,8 +201,8 @@ type TrainVersion struct {
 	// Arrival is the expected time of the promotion to the next channel. Unset if it is unknown.
 	// +optional
 	Arrival *metav1.Time `json:"arrival,omitempty"`
-	// Ready and Failed are the numbers of runtimes in the channel that reported the version as ready and as failed.
-	// They are updated when the reason changes.
+	// Ready and Failed are the numbers of runtimes in the channel that reported the version as ready and as failed. The
+	// publisher updates these numbers only when it changes the reason.
 	// +optional
 	Ready int32 `json:"ready,omitempty"`
 	// +optional
@@ -226,8 +226,8 @@ const (
 	WaitArrived WaitReason = "Arrived"
 	// WaitPromoted means that the next channel has the version.
 	WaitPromoted WaitReason = "Promoted"
-	// WaitRejected means that the version was rolled back or stopped in a channel of the chain. The policy never
-	// promotes it.
+	// WaitRejected means that the version was rolled back, or its Rollout was stopped, in a channel of the chain. The
+	// policy never promotes it.
 	WaitRejected WaitReason = "Rejected"
 	// WaitNotNewer means that the next channel has a newer version.
 	WaitNotNewer WaitReason = "NotNewer"
@@ -242,13 +242,13 @@ const (
 	WaitPolicyHeld WaitReason = "PolicyHeld"
 	// WaitVersionHeld means that the version's ModuleTemplate has the annotation kyma-pull.dev/hold-promotion.
 	WaitVersionHeld WaitReason = "VersionHeld"
-	// WaitFleetUnknown means that the publisher does not know all runtimes of the channel.
+	// WaitFleetUnknown means that the publisher does not know all runtimes of the channel yet.
 	WaitFleetUnknown WaitReason = "FleetUnknown"
 	// WaitTooManyFailures means that more runtimes failed than maxFailurePercent allows.
 	WaitTooManyFailures WaitReason = "TooManyFailures"
-	// WaitCheckFailed: a check of the version failed in a runtime of the channel.
+	// WaitCheckFailed means that a check of the version failed in a runtime of the channel.
 	WaitCheckFailed WaitReason = "CheckFailed"
-	// WaitRolloutActive: the version's Rollout in the channel has not succeeded yet.
+	// WaitRolloutActive means that the version's Rollout in the channel has not succeeded yet.
 	WaitRolloutActive WaitReason = "RolloutActive"
 	// WaitTooFewRuntimes means that fewer runtimes than minRuntimes reported the version as ready.
 	WaitTooFewRuntimes WaitReason = "TooFewRuntimes"
@@ -258,8 +258,8 @@ const (
 	WaitNextChannelBusy WaitReason = "NextChannelBusy"
 	// WaitCalendarClosed means that the calendar allows no promotion now.
 	WaitCalendarClosed WaitReason = "CalendarClosed"
-	// WaitDue means that the version can be promoted now. With promoteBy Command or with Git, the promotion requires
-	// `kcp-publisher train promote`.
+	// WaitDue means that the version can be promoted now. If promoteBy is Command, or if the ModuleReleaseMeta comes
+	// from a Git repository, an operator must run `kcp-publisher train promote`.
 	WaitDue WaitReason = "Due"
 )
 
@@ -276,7 +276,8 @@ const (
 	PolicyPromotionFailed = "PromotionFailed"
 	// PolicyVersionPromoted is an Event on the policy and the ModuleReleaseMeta: the publisher promoted a version.
 	PolicyVersionPromoted = "VersionPromoted"
-	// PolicyPromotionDue is an Event on the policy: a promotion waits for `kcp-publisher train promote`.
+	// PolicyPromotionDue is an Event on the policy: a version can be promoted, and an operator must run `kcp-publisher
+	// train promote`.
 	PolicyPromotionDue = "PromotionDue"
 	// PolicyPromotionBlocked is a Warning Event on the policy: a version cannot be promoted until an operator acts.
 	PolicyPromotionBlocked = "PromotionBlocked"

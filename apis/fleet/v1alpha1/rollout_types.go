@@ -52,7 +52,8 @@ type RolloutSpec struct {
 	Channel string `json:"channel"`
 	// Revision is the ordinal number of this promotion among all promotions of the module in the channel.
 	Revision int64 `json:"revision"`
-	// From is the last good version. To is the promoted version.
+	// From is the version to which a rollback returns the runtimes: the last version before this rollout that is known
+	// to be good. To is the promoted version.
 	// +kubebuilder:validation:MinLength:=1
 	From string `json:"from"`
 	// +kubebuilder:validation:MinLength:=1
@@ -61,9 +62,9 @@ type RolloutSpec struct {
 	// Paused stops updates of further runtimes. The publisher continues to watch the runtimes that have the version.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// ApprovedWaves lists the names of approved waves. A wave can require approval because of its policy, because no
-	// runtime has proven the version, or because checks of the wave are not Passed. An approval that the policy
-	// requires does not replace the checks of the wave.
+	// ApprovedWaves lists the names of the waves that an operator approved. A wave waits for an approval if its policy
+	// requires one, if no runtime has proven the version yet, or if checks of the wave are not Passed. If the policy
+	// requires the approval, the checks of the wave must be Passed in addition to the approval.
 	// +optional
 	// +listType=set
 	ApprovedWaves []string `json:"approvedWaves,omitempty"`
@@ -146,7 +147,8 @@ type WaveStatus struct {
 	Name string `json:"name"`
 	// +optional
 	State WaveState `json:"state,omitempty"`
-	// Place is the highest runtime hash in a wave that selects runtimes by percent or count. The publisher sets it when
+	// Place defines the runtimes of a wave that selects by percent or count. Each runtime has a hash value, and the
+	// wave contains the runtimes with a value up to Place that no earlier wave contains. The publisher sets Place when
 	// the rollout begins and never changes it. Unset if field all of the wave is true.
 	// +optional
 	Place *int64 `json:"place,omitempty"`
@@ -166,13 +168,14 @@ type WaveStatus struct {
 	Deferred int32 `json:"deferred,omitempty"`
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-	// ReadyAt is the time when the soak began.
+	// ReadyAt is the time when enough runtimes of the wave were ready and the soak time began.
 	// +optional
 	ReadyAt *metav1.Time `json:"readyAt,omitempty"`
 	// ProvenAt is the time when the wave was proven and the next wave could start.
 	// +optional
 	ProvenAt *metav1.Time `json:"provenAt,omitempty"`
-	// Granted lists runtimes that the publisher can update but whose Kymas do not record the version yet, at most 500.
+	// Granted lists the runtimes that the publisher is about to update: it can publish the version to them, but the
+	// status of their Kymas does not contain the version yet. The list has at most 500 entries.
 	// +optional
 	Granted []string `json:"granted,omitempty"`
 	// Postponed lists at most 500 runtimes that do not count toward maxConcurrent and are updated after the wave's other

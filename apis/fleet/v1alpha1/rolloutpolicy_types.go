@@ -85,7 +85,7 @@ type Wave struct {
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=100
 	Percent *int32 `json:"percent,omitempty"`
-	// Count is the number of runtimes in the wave. They are selected by the same hash as for percent.
+	// Count is the number of runtimes in the wave. They are selected by the same hash as for field percent.
 	// +optional
 	// +kubebuilder:validation:Minimum:=1
 	Count *int32 `json:"count,omitempty"`
@@ -102,8 +102,8 @@ type Wave struct {
 	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	Soak metav1.Duration `json:"soak,omitzero"`
 	// MinReady is the minimum number of updated runtimes in a proven wave: a number, or a percentage of the runtimes
-	// that are not deferred, rounded up. If unset, all runtimes except failed ones must be updated. If the wave is not
-	// empty, at least one runtime must be updated.
+	// that are not deferred, rounded up. If unset, all runtimes that are neither failed nor deferred must be updated.
+	// Unless the wave is empty, at least one runtime must be updated.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MinReady *intstr.IntOrString `json:"minReady,omitempty"`

@@ -12,19 +12,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Annotations that store the fields which exist in only one of v1beta1 and v1beta2, so a conversion loses no field.
+// Annotations that preserve the fields that exist in only one of v1beta1 and v1beta2, so a conversion loses no field.
 //
-//	field                             | stored in
-//	Kyma spec.sync                    | AnnotationSync in v1beta2; with enabled: true, noModuleCopy: true and
-//	                                  | moduleCatalog: false also set the annotations of v1beta2 with this meaning; a
-//	                                  | namespace other than kyma-system is refused
-//	Kyma spec.sync.strategy           | AnnotationSync; values other than secret and local-secret are refused, because
-//	                                  | kyma-pull uses no kubeconfigs of runtimes
-//	ModuleTemplate spec.target        | v1beta2.AnnotationTarget, if it is not the default
-//	fields that exist only in v1beta2 | AnnotationRest in v1beta1
+//	field                             | conversion
+//	Kyma spec.sync                    | stored in AnnotationSync in v1beta2. If enabled is true, the fields
+//	                                  | noModuleCopy and moduleCatalog also set the v1beta2 annotations with the same
+//	                                  | meaning, and a namespace other than kyma-system is an error.
+//	Kyma spec.sync.strategy           | stored in AnnotationSync. Values other than secret and local-secret are an
+//	                                  | error, because kyma-pull uses no kubeconfigs of runtimes.
+//	ModuleTemplate spec.target        | stored in v1beta2.AnnotationTarget, unless it is the default
+//	fields that exist only in v1beta2 | stored in AnnotationRest in v1beta1
 //
-// Only this package uses these annotations. Invalid content in them is dropped and never makes an object unreadable,
-// because one object that cannot be read as v1beta1 would break every list of its kind.
+// Only this package uses these annotations. The conversion from v1beta2 ignores invalid content in them. If the
+// conversion of one object failed, clients could not list any objects of its kind as v1beta1.
 const (
 	AnnotationSync = v1beta2.Group + "/v1beta1-sync"
 	AnnotationRest = v1beta2.Group + "/v1beta2-fields"
@@ -38,7 +38,7 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 		Channel: from.Spec.Channel, SkipMaintenanceWindows: from.Spec.SkipMaintenanceWindows,
 		Modules: from.Spec.Modules,
 	}
-	dropAnnotations(&to.ObjectMeta, AnnotationSync) // replaced by spec.sync
+	dropAnnotations(&to.ObjectMeta, AnnotationSync) // set again from spec.sync
 	sync := from.Spec.Sync
 	if sync == nil {
 		return nil
@@ -61,8 +61,8 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 	return storeAnnotation(&to.ObjectMeta, AnnotationSync, stored)
 }
 
-// supported reports whether KymaToHub accepts a value of spec.sync.strategy. It accepts the strategies that read a
-// kubeconfig from a Secret, although kyma-pull does not use the Secret.
+// supported reports whether kyma-pull accepts a value of spec.sync.strategy. The values secret and local-secret make
+// lifecycle-manager read a kubeconfig from a Secret. kyma-pull accepts them but does not read a kubeconfig.
 func supported(strategy string) bool {
 	return strategy == "" || strategy == "secret" || strategy == "local-secret"
 }
@@ -70,13 +70,13 @@ func supported(strategy string) bool {
 // storedSync is the content of AnnotationSync.
 type storedSync struct {
 	Sync `json:",inline"`
-	// Annotations contains the annotations of the v1beta1 Kyma that spec.sync overrides. The conversion to v1beta1
-	// restores them.
+	// Annotations contains the annotations that spec.sync replaced when the Kyma was converted to v1beta2. The
+	// conversion to v1beta1 restores them.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 // switchTo sets the annotation to the value if on is true. Otherwise, it removes the annotation if it has the value. It
-// saves a replaced or removed annotation in k.
+// saves the previous annotation in k.Annotations.
 func (k *storedSync) switchTo(meta *metav1.ObjectMeta, name, value string, on bool) {
 	if own, is := meta.Annotations[name]; is && (on || own == value) {
 		if k.Annotations == nil {
@@ -115,12 +115,12 @@ func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 	sync := stored.Sync
 	if sync.Enabled {
 		if sync.Namespace != v1beta2.RuntimeNamespace {
-			sync.Namespace = "" // KymaToHub would refuse the stored value
+			sync.Namespace = "" // KymaToHub would return an error for another namespace
 		}
 		if !supported(sync.Strategy) {
-			sync.Strategy = "" // KymaToHub would refuse the stored value
+			sync.Strategy = "" // KymaToHub would return an error for this strategy
 		}
-		// The annotations of v1beta2 take precedence over the fields in AnnotationSync.
+		// If the stored fields and the annotations of v1beta2 differ, the annotations take precedence.
 		sync.NoModuleCopy = switched(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True)
 		sync.ModuleCatalog = !switched(&to.ObjectMeta, v1beta2.AnnotationSyncCatalog, v1beta2.False)
 		for _, name := range []string{v1beta2.AnnotationNoModuleCopy, v1beta2.AnnotationSyncCatalog} {
@@ -142,12 +142,12 @@ type templateRest struct {
 	Info                *v1beta2.ModuleInfo       `json:"info,omitempty"`
 	AssociatedResources []metav1.GroupVersionKind `json:"associatedResources,omitempty"`
 	Manager             *v1beta2.Manager          `json:"manager,omitempty"`
-	// Target is a value of v1beta2.AnnotationTarget that is not valid in spec.target.
+	// Target is the value of v1beta2.AnnotationTarget if spec.target cannot contain this value.
 	Target string `json:"target,omitempty"`
 }
 
-// ModuleTemplateToHub converts a ModuleTemplate to v1beta2. It returns an error if AnnotationRest is invalid, because
-// the template would lose fields.
+// ModuleTemplateToHub converts a ModuleTemplate to v1beta2. It returns an error if the annotation AnnotationRest is
+// invalid, because the result would lack the fields in this annotation.
 func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.ModuleTemplate) error {
 	from = from.DeepCopy()
 	to.ObjectMeta = from.ObjectMeta
@@ -164,7 +164,7 @@ func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.Mo
 		Version: rest.Version, ModuleName: rest.ModuleName, Resources: rest.Resources, Info: rest.Info,
 		AssociatedResources: rest.AssociatedResources, Manager: rest.Manager,
 	}
-	dropAnnotations(&to.ObjectMeta, v1beta2.AnnotationTarget) // replaced by spec.target
+	dropAnnotations(&to.ObjectMeta, v1beta2.AnnotationTarget) // set again from spec.target
 	switch {
 	case from.Spec.Target == TargetControlPlane:
 		annotate(&to.ObjectMeta, v1beta2.AnnotationTarget, v1beta2.TargetControlPlane)
@@ -225,7 +225,7 @@ func WatcherFromHub(_ context.Context, from *v1beta2.Watcher, to *Watcher) error
 	return nil
 }
 
-// storeAnnotation stores a value as JSON in an annotation.
+// storeAnnotation encodes a value as JSON and sets it as an annotation.
 func storeAnnotation(meta *metav1.ObjectMeta, name string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -52,7 +52,7 @@ type KymaList struct {
 
 // KymaSpec is the configuration that the runtime's owner requests.
 type KymaSpec struct {
-	// Channel is the release channel of every module that does not set its own.
+	// Channel is the release channel of every module that does not set its own channel.
 	// +kubebuilder:validation:Pattern:=^[a-z]+$
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
@@ -117,7 +117,7 @@ type ModuleTemplateList struct {
 
 // ModuleTemplateSpec describes one version of a module.
 type ModuleTemplateSpec struct {
-	// Channel is the release channel.
+	// Channel is the release channel of a template without a ModuleReleaseMeta.
 	// +optional
 	// +kubebuilder:validation:Pattern:=`^$|^[a-z]{3,}$`
 	// +kubebuilder:validation:MaxLength:=32

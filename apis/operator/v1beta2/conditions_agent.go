@@ -3,11 +3,12 @@ package v1beta2
 // Reasons of the conditions and Events that only skr-agent writes, in its runtime. Condition Accepted also uses the
 // reasons of package bundle/refusal for refused bundles and roots of trust.
 const (
-	// ReasonNoBundle is a reason of Accepted: the agent has not accepted any bundle yet.
+	// ReasonNoBundle is a reason of the condition Accepted: the agent has not accepted any bundle yet.
 	ReasonNoBundle = "NoBundle"
 
-	// ReasonEnrolled and ReasonNotEnrolled are reasons of Enrolled: the control plane knows the agent's key, or the
-	// agent can no longer enroll its key. The message contains the fix.
+	// ReasonEnrolled is a reason of the condition Enrolled: the control plane knows the agent's key. ReasonNotEnrolled
+	// is a reason of the condition Enrolled: the control plane does not know the agent's key, and the agent cannot
+	// enroll it. The message contains the fix.
 	ReasonEnrolled    = "Enrolled"
 	ReasonNotEnrolled = "NotEnrolled"
 
@@ -33,7 +34,7 @@ const (
 	// ReasonValueUndefined means that a module uses a value that its runtime does not define. The message contains the
 	// module and the value.
 	ReasonValueUndefined = "ValueUndefined"
-	// ReasonSourceBroken means that a Manifest's spec.install.source does not name any content.
+	// ReasonSourceBroken means that the field spec.install.source of a Manifest does not identify any content.
 	ReasonSourceBroken = "SourceBroken"
 	// ReasonUnknownKind means that a module has objects of a kind that the API server does not serve or store.
 	ReasonUnknownKind = "UnknownKind"
@@ -46,16 +47,17 @@ const (
 	// ReasonConflict means that an object of a module belongs to another module, or existed before the module and has
 	// no owner that the agent knows.
 	ReasonConflict = "Conflict"
-	// ReasonRightsUnknown is a reason of Rights: the API server could not review the permissions of the module's
-	// ServiceAccount, for example because it cannot call an authorization webhook. The agent uses a dry run of all
-	// objects instead.
+	// ReasonRightsUnknown is a reason of the condition Rights: the API server could not review the permissions of the
+	// module's ServiceAccount, for example because it cannot call an authorization webhook. The agent uses a dry run of
+	// all objects instead.
 	ReasonRightsUnknown = "RightsUnknown"
-	// ReasonRightsReviewed is a reason of Rights: after an earlier failure, the API server reviewed the permissions of
-	// the module's ServiceAccount.
+	// ReasonRightsReviewed is a reason of the condition Rights: after an earlier failure, the API server reviewed the
+	// permissions of the module's ServiceAccount.
 	ReasonRightsReviewed = "RightsReviewed"
 	// ReasonForbidden means that the module's ServiceAccount does not have a required permission.
 	ReasonForbidden = "Forbidden"
-	// ReasonImagesBroken means that the image rules could not be applied.
+	// ReasonImagesBroken means that the agent could not rewrite the images of a module with the rules in
+	// AnnotationImages.
 	ReasonImagesBroken = "ImagesBroken"
 	// ReasonImagePull means that the kubelet cannot pull an image of a module.
 	ReasonImagePull = "ImagePull"
@@ -78,8 +80,8 @@ const (
 
 	// ReasonRecreating is the reason of the Event on a Manifest whose new version requires objects to be recreated.
 	ReasonRecreating = "Recreating"
-	// ReasonDataKept is the reason of the Event on a Manifest whose module is removed, except a namespace that contains
-	// objects of other owners.
+	// ReasonDataKept is the reason of the Event on a Manifest whose module is removed: the agent keeps a namespace of
+	// the module, because the namespace contains objects of other owners.
 	ReasonDataKept = "DataKept"
 	// ReasonDriftCorrected is the reason of the Event on a Manifest after another client changed the module's objects
 	// and the agent reverted the changes.

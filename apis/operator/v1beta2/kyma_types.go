@@ -51,7 +51,7 @@ type KymaList struct {
 
 // KymaSpec is the configuration that the runtime's owner requests.
 type KymaSpec struct {
-	// Channel is the release channel of every module that does not set its own.
+	// Channel is the release channel of every module that does not set its own channel.
 	// +kubebuilder:validation:Pattern:=^[a-z]+$
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
@@ -128,8 +128,8 @@ type KymaStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength:=64
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
-	// Runtime is the latest state of the exchange between the control plane and the runtime. It is an atomic field: one
-	// field manager owns it, and managedFields does not list its subfields.
+	// Runtime is the latest state of the exchange of bundles and reports between the control plane and the runtime. It
+	// is an atomic field: one field manager owns it, and managedFields does not list its subfields.
 	// +optional
 	// +structType=atomic
 	Runtime *RuntimeStatus `json:"runtime,omitempty"`
@@ -189,7 +189,7 @@ type PartialMeta struct {
 	Generation int64 `json:"generation,omitempty"`
 }
 
-// RuntimeStatus is the latest state of the exchange between the control plane and the runtime.
+// RuntimeStatus is the latest state of the exchange of bundles and reports between the control plane and the runtime.
 type RuntimeStatus struct {
 	// ID is the id of the runtime that this status refers to.
 	// +optional
@@ -262,7 +262,8 @@ type RuntimeReasons struct {
 	// Publish is the reason why no newer bundle could be published. Condition Ready then has the reason PublishFailed.
 	// +optional
 	Publish Reason `json:"publish,omitempty"`
-	// Secrets is the reason why Secrets for the runtime could not be sealed or written. It explains condition Secrets.
+	// Secrets is the reason why the publisher could not encrypt Secrets for the runtime, or the agent could not write
+	// them. It explains condition Secrets.
 	// +optional
 	Secrets Reason `json:"secrets,omitempty"`
 	// Report is the reason why the latest report was refused, could not be read, or omits the modules that the runtime
@@ -286,8 +287,8 @@ type ModuleReasons struct {
 	// Problem is the reason why the control plane cannot resolve the module as requested.
 	// +optional
 	Problem Reason `json:"problem,omitempty"`
-	// Version is the version that the control plane cannot resolve. Unset without Problem, and for a module that does
-	// not follow a channel.
+	// Version is the version that the control plane cannot resolve. Unset if Problem is unset or the module does not
+	// follow a channel.
 	// +optional
 	Version string `json:"version,omitempty"`
 	// Runtime is the reason that the runtime reports for the module's state.
@@ -336,9 +337,9 @@ type PublishedBundle struct {
 	// Given records the module versions that rollouts assigned to the runtime, by module.
 	// +optional
 	Given map[string]GivenVersion `json:"given,omitempty"`
-	// Earlier lists previous bundles that the runtime can still report, newest first, at most five. The list is empty
-	// once the runtime has reported the latest bundle. It omits a previous bundle if every module has changed since
-	// then.
+	// Earlier lists the bundles before the latest bundle that the runtime can still report, newest first, at most five.
+	// The list is empty once the runtime has reported the latest bundle. It omits a bundle if all modules have changed
+	// since that bundle.
 	// +optional
 	Earlier []EarlierBundle `json:"earlier,omitempty"`
 }
@@ -367,8 +368,8 @@ type BundleRecord struct {
 	// measured with the control plane's clock.
 	// +optional
 	Applied *metav1.Time `json:"applied,omitempty"`
-	// State is the worst module state in the last report which showed that this bundle was applied while it was the
-	// latest bundle.
+	// State is the worst module state while this bundle was the latest bundle. It is from the last report with which
+	// the runtime confirmed that it had applied the bundle.
 	// +optional
 	State State `json:"state,omitempty"`
 	// Refused is the runtime's reason for refusing the bundle, from bundle/refusal, or Other for a reason that the
@@ -407,8 +408,8 @@ type GivenVersion struct {
 	Rollout string `json:"rollout"`
 	// Time is the time when the first bundle with the version was issued.
 	Time metav1.Time `json:"time"`
-	// StartedAt is the time when the runtime could start with the version, if that is later than time: its first report
-	// after its maintenance window opened, or after it had been silent.
+	// StartedAt is the time when the runtime could first install the version, if that is later than time. It is the
+	// time of the runtime's first report after its maintenance window opened, or after the runtime had been silent.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 	// State is the module's state in this version, from the last report that refers to both the latest bundle and the
@@ -428,7 +429,8 @@ type GivenVersion struct {
 	Checks []CheckOutcome `json:"checks,omitempty"`
 }
 
-// Began returns the time from which the deadlines of a rollout count for the runtime.
+// Began returns the time from which the deadline of the rollout counts for this runtime: StartedAt, or Time if
+// StartedAt is unset or earlier.
 func (g GivenVersion) Began() time.Time {
 	if g.StartedAt != nil && g.StartedAt.After(g.Time.Time) {
 		return g.StartedAt.Time
@@ -436,7 +438,7 @@ func (g GivenVersion) Began() time.Time {
 	return g.Time.Time
 }
 
-// RequestedSpec is the spec that a runtime's owner requests in the runtime.
+// RequestedSpec is the spec of the runtime's own Kyma, as the runtime reported it.
 type RequestedSpec struct {
 	Spec KymaSpec `json:"spec"`
 	// Generation is the generation of the runtime's Kyma.

@@ -58,7 +58,7 @@ type ManifestSpec struct {
 	// Version is the module's version.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// Manager is the object whose readiness decides the module's readiness.
+	// Manager identifies the object, such as a Deployment, whose readiness determines whether the module is ready.
 	// +optional
 	Manager *Manager `json:"manager,omitempty"`
 	// CustomResourcePolicy defines whether the agent creates and deletes the default CR.
@@ -90,12 +90,12 @@ const (
 	Kustomize ImageSpecType = "kustomize"
 )
 
-// ImageSpec names content in an OCI repository.
+// ImageSpec identifies content in an OCI repository.
 type ImageSpec struct {
 	// Repo is the OCI repository with its host.
 	// +optional
 	Repo string `json:"repo,omitempty"`
-	// Name is the name of the content.
+	// Name is the name of the content, such as "raw-manifest".
 	// +optional
 	Name string `json:"name,omitempty"`
 	// Ref is the content's digest. In a Manifest that kyma-pull did not create, it can be a tag.
@@ -103,12 +103,12 @@ type ImageSpec struct {
 	Ref string `json:"ref,omitempty"`
 	// +optional
 	Type ImageSpecType `json:"type,omitempty"`
-	// CredSecretSelector selects the Secret with the credentials.
+	// CredSecretSelector selects the Secret with the credentials for the repository.
 	// +optional
 	CredSecretSelector *metav1.LabelSelector `json:"credSecretSelector,omitempty"`
 }
 
-// Manager references the object whose readiness decides the module's readiness.
+// Manager references the object, such as a Deployment, whose readiness determines whether the module is ready.
 type Manager struct {
 	metav1.GroupVersionKind `json:",inline"`
 	// Namespace defaults to the Manifest's namespace.
@@ -127,7 +127,7 @@ type ManifestStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Synced is the inventory of applied objects.
+	// Synced lists the objects that the agent has applied for the module.
 	// +optional
 	// +listType=atomic
 	Synced []Resource `json:"synced,omitempty"`
@@ -135,7 +135,7 @@ type ManifestStatus struct {
 	LastOperation *LastOperation `json:"lastOperation,omitempty"`
 }
 
-// Resource identifies an applied object in the inventory of a Manifest.
+// Resource identifies an object that the agent has applied for a Manifest.
 type Resource struct {
 	Name                    string `json:"name"`
 	Namespace               string `json:"namespace"`

@@ -81,7 +81,7 @@ type ModuleTemplateSpec struct {
 	// AssociatedResources lists the kinds of custom resources that users of the module create.
 	// +optional
 	AssociatedResources []metav1.GroupVersionKind `json:"associatedResources,omitempty"`
-	// Manager is the object whose readiness decides the module's readiness.
+	// Manager identifies the object, such as a Deployment, whose readiness determines whether the module is ready.
 	// +optional
 	Manager *Manager `json:"manager,omitempty"`
 }

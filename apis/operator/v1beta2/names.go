@@ -2,8 +2,9 @@ package v1beta2
 
 // Labels and annotations of Kyma objects.
 const (
-	// LabelModuleName is the name of a module. It is set on Manifests, on a module's objects, on ModuleTemplates whose
-	// spec does not name the module, and on Secrets for runtimes that belong to a module.
+	// LabelModuleName is the name of a module. Manifests and the objects of modules have this label. A ModuleTemplate
+	// has it if its spec does not name the module. A Secret in the control plane has it if a module in a runtime needs
+	// the Secret.
 	LabelModuleName = Group + "/module-name"
 	// LabelKymaName is set on a Manifest to the name of its Kyma. In a runtime it is always "default".
 	LabelKymaName = Group + "/kyma-name"
@@ -33,7 +34,8 @@ const (
 	// LabelSync is "false" on a Kyma whose runtime has no catalog and cannot request modules. It is also "false" on a
 	// ModuleTemplate that must not reach any runtime.
 	LabelSync = Group + "/sync"
-	// LabelSignature is set on Secrets with public keys. Its value is the name of the signatures that the keys verify.
+	// LabelSignature is set on a Secret with public keys. Its value is the name of the component signatures that the
+	// publisher verifies with these keys.
 	LabelSignature = Group + "/signature"
 	// LabelForceDeletion is "true" on a Kyma to force its deletion. The deletion of a Kyma with this label does not
 	// wait for its runtime.
@@ -59,10 +61,11 @@ const (
 	AnnotationClusterScoped = Group + "/is-cluster-scoped"
 	// AnnotationCustomStateCheck is set on a Manifest to the spec.customStateCheck of its ModuleTemplate, in JSON.
 	AnnotationCustomStateCheck = Group + "/custom-state-check"
-	// AnnotationAdopt on an object in a runtime contains the Manifest, as NAMESPACE/NAME, whose module can take over
-	// the object without having created the object.
+	// AnnotationAdopt on an object in a runtime contains a Manifest, as NAMESPACE/NAME. The agent can then manage the
+	// object as part of this Manifest's module, even if the agent did not create the object.
 	AnnotationAdopt = "kyma-pull.dev/adopt"
-	// AnnotationModule is the requested name of a module, for names that are not valid in a label.
+	// AnnotationModule on a Manifest is the name of the module as the Kyma requests it. It is set if the name is not
+	// valid as a label, because it contains a slash.
 	AnnotationModule = "kyma-pull.dev/module"
 	// AnnotationRevokedKeys lists the thumbprints of revoked agent keys, separated by spaces. Reports that are signed
 	// with these keys are refused.
@@ -97,7 +100,8 @@ const (
 	// runtime runs one of these images, it can be rolled back to an older image. An agent otherwise refuses older
 	// images.
 	AnnotationAgentRollbackFrom = "kyma-pull.dev/agent-rollback-from"
-	// AnnotationImages on a Manifest contains the image sources and pull Secret from the bundle's settings, in JSON.
+	// AnnotationImages on a Manifest contains the rules with which the agent rewrites the module's images, such as
+	// mirrors and the image pull Secret, in JSON.
 	AnnotationImages = "kyma-pull.dev/images"
 	// AnnotationRecord on a Manifest in a runtime is the agent's memory of its own work on the module, in JSON: the
 	// applied version, recreated objects, completed Jobs, inherited objects, and the progress of a removal or restore.
@@ -282,8 +286,9 @@ const (
 	// ConditionRemovals is False on a Kyma in KCP while the removal of modules from its runtime waits for an operator's
 	// approval. It is absent until it is first False.
 	ConditionRemovals = "Removals"
-	// ConditionPublishing is False on a Kyma in KCP while a Git commit is partially applied, so bundles are renewed
-	// without a change. It is absent until it is first False.
+	// ConditionPublishing is False on a Kyma in KCP while a Git commit is partially applied. The publisher then extends
+	// the validity of the Kyma's bundle but does not change its content. The condition is absent until it is first
+	// False.
 	ConditionPublishing = "Publishing"
 	// ConditionEnrolled on a Kyma in a runtime reports whether the control plane can authenticate the agent's reports.
 	// It is absent until it is first False.

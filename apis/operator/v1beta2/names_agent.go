@@ -5,15 +5,16 @@ const (
 	// AnnotationProvenImage is the last agent image that worked without interruption during its trial period. The agent
 	// rolls back to this image.
 	AnnotationProvenImage = "kyma-pull.dev/proven-image"
-	// AnnotationFailedImage is the agent image that was rolled back. The agent does not use this image again until a
-	// bundle names another image. If the bundle names no image, the agent waits until another image has passed its
-	// trial.
+	// AnnotationFailedImage is an agent image that failed its trial, so the agent rolled back to the previous image.
+	// The agent does not use the failed image again until a bundle names another image. If the bundle names no image,
+	// the agent waits until another image has passed its trial.
 	AnnotationFailedImage = "kyma-pull.dev/failed-image"
 	// AnnotationFormerImages lists the digests of the agent images that bundles replaced. The agent returns to one of
 	// these images only if its bundle explicitly requests the rollback.
 	AnnotationFormerImages = "kyma-pull.dev/former-images"
-	// AnnotationUndecidedImage is COUNT IMAGE: an agent image, and the number of its trials that the agent stopped
-	// because the registry did not work. The agent tries the image again when the registry works.
+	// AnnotationUndecidedImage has the form "COUNT IMAGE". IMAGE is an agent image, and COUNT is the number of its
+	// trials that the agent ended early because the registry did not work. The agent tries the image again when the
+	// registry works.
 	AnnotationUndecidedImage = "kyma-pull.dev/undecided-image"
 	// AnnotationRequestedImage is the last agent image that the agent set because a bundle requested it. If this image
 	// is also in AnnotationUndecidedImage, the agent tries it again only while a bundle requests it.
@@ -25,7 +26,8 @@ const (
 
 // Labels and annotations of the Secrets in kyma-system in which the agent stores content.
 const (
-	// LabelContent is "index" or "chunk". A blob is complete once its index exists.
+	// LabelContent is "chunk" on a Secret that contains a part of a blob, and "index" on the Secret that completes a
+	// blob of several chunks.
 	LabelContent = "kyma-pull.dev/content"
 	// LabelContentDigest is a prefix of the blob's digest. It selects all Secrets of the blob.
 	LabelContentDigest = "kyma-pull.dev/content-digest"

@@ -6,9 +6,9 @@ const (
 	// AnnotationOwnedByDeprecated identifies the Manifest that an object belongs to. lifecycle-manager sets it instead
 	// of AnnotationOwnedBy.
 	AnnotationOwnedByDeprecated = "deprecated-" + AnnotationOwnedBy
-	// AnnotationKymas on a Manifest in a runtime contains the runtime's Kyma in the control plane and the Kymas that
-	// owned the runtime before, as NAMESPACE/NAME separated by commas. lifecycle-manager's ownership marks on objects
-	// contain the name of one of these Kymas.
+	// AnnotationKymas on a Manifest in a runtime lists the runtime's Kyma in the control plane and the Kymas that owned
+	// the runtime before, as NAMESPACE/NAME separated by commas. Objects that lifecycle-manager installed have an
+	// annotation with a value that begins with one of these Kymas.
 	AnnotationKymas = "kyma-pull.dev/kymas"
 	// ReasonLeftoverRemoved is the reason of an Event on a runtime's Kyma: the agent removed leftovers of
 	// lifecycle-manager. The message names them.

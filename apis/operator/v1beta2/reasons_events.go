@@ -6,7 +6,8 @@ package v1beta2
 // the corresponding status.
 const (
 	// ReasonPublished is the reason of an Event on a Kyma: a new bundle changes modules or versions. The message names
-	// the changes. It is also a reason of Ready on a Watcher: the bundles of all runtimes contain the Watcher.
+	// the changes. It is also a reason of the condition Ready on a Watcher: the bundles of all runtimes contain the
+	// Watcher.
 	ReasonPublished = "Published"
 	// ReasonFailed is the reason of a Warning Event: the state changed to Error, or from a better state to Warning. The
 	// Event has the message of condition Ready.
@@ -28,7 +29,7 @@ const (
 	ReasonHandedOver = "HandedOver"
 	// ReasonCloneDetected is the reason of a Warning Event on a Kyma: two agents use the key of its runtime.
 	ReasonCloneDetected = "CloneDetected"
-	// ReasonRuntimeGone: LabelRuntimeGone marks the runtime's cluster as no longer existing.
+	// ReasonRuntimeGone means that an operator set LabelRuntimeGone, because the runtime's cluster no longer exists.
 	ReasonRuntimeGone = "RuntimeGone"
 	// ReasonDeletionForced is the reason of a Warning Event: LabelForceDeletion ended the wait for the runtime. The
 	// runtime could still have modules.
@@ -46,8 +47,8 @@ const (
 
 // Reasons of conditions and Events about Watchers.
 const (
-	// ReasonRefused is a reason of Ready on a Watcher: no bundle contains the Watcher. The message contains the problem
-	// and the fix.
+	// ReasonRefused is a reason of the condition Ready on a Watcher: no bundle contains the Watcher. The message
+	// contains the problem and the fix.
 	ReasonRefused = "Refused"
 	// ReasonWatchedObjectChanged is the reason of an Event on a Kyma: the runtime reported a change of an object that a
 	// Watcher selects. The message contains the Watcher and the object.
@@ -57,7 +58,7 @@ const (
 	ReasonWatchFailed = "WatchFailed"
 )
 
-// Reasons of Events on objects of the control plane that have no matching condition.
+// Reasons of Events on objects of the control plane. These reasons are not also reasons of conditions.
 const (
 	// ReasonFinalizerKept is the reason of an Event on a deleted ModuleReleaseMeta, ModuleTemplate or Watcher: the
 	// publisher did not remove lifecycle-manager's finalizer. Either lifecycle-manager has Manifests of the module in

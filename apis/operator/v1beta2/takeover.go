@@ -3,9 +3,9 @@ package v1beta2
 // Labels and annotations of a Kyma in the control plane whose runtime is taken over from lifecycle-manager, and names
 // that lifecycle-manager uses in the control plane.
 const (
-	// LabelTakeover is TakeoverActive on a Kyma that is being taken over, and TakeoverFinished on a Kyma that was taken
-	// over, as long as lifecycle-manager runs. Such a Kyma also has LabelSkipReconciliation. With LabelTakeover,
-	// LabelSkipReconciliation stops lifecycle-manager but not the publisher.
+	// LabelTakeover on a Kyma is TakeoverActive during the takeover. After the takeover, it is TakeoverFinished as long
+	// as lifecycle-manager runs. Such a Kyma also has LabelSkipReconciliation. In combination with LabelTakeover,
+	// LabelSkipReconciliation stops only lifecycle-manager and not the publisher.
 	LabelTakeover = "kyma-pull.dev/takeover"
 	// TakeoverActive and TakeoverFinished are the values of LabelTakeover.
 	TakeoverActive   = "true"
@@ -46,7 +46,8 @@ type TakeoverStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Modules []InheritedModule `json:"modules,omitempty"`
-	// Heard is true once the runtime has reported a bundle of this takeover and the spec of its own Kyma.
+	// Heard is true once the runtime has reported that it applied a bundle of this takeover, and has reported the spec
+	// of its own Kyma.
 	// +optional
 	Heard bool `json:"heard,omitempty"`
 	// Published is the takeover phase in the latest bundle.

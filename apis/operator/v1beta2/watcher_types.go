@@ -46,16 +46,16 @@ type WatcherSpec struct {
 	Field FieldName `json:"field"`
 	// Gateway selects the gateway through which lifecycle-manager receives changes. kyma-pull ignores it.
 	Gateway GatewayConfig `json:"gateway"`
-	// Manager is the component that reacts to the changes.
+	// Manager is the name of the Kyma component that reacts to the changes.
 	// +optional
 	Manager string `json:"manager,omitempty"`
 }
 
-// FieldName is a part of an object.
+// FieldName is the part of an object that a Watcher watches, such as spec or status.
 // +kubebuilder:validation:Enum=spec;status
 type FieldName string
 
-// WatchableGVR identifies a resource.
+// WatchableGVR identifies a resource type by group, version and plural name.
 type WatchableGVR struct {
 	Group    string `json:"group"`
 	Version  string `json:"version"`
@@ -69,7 +69,7 @@ type Service struct {
 	Namespace string `json:"namespace"`
 }
 
-// GatewayConfig selects a gateway.
+// GatewayConfig selects an Istio gateway by its labels.
 type GatewayConfig struct {
 	LabelSelector metav1.LabelSelector `json:"selector"`
 }

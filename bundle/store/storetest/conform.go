@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// Conform fails the test if an empty store deviates from the common behavior.
+// Conform fails the test if the empty store s does not behave like the other stores.
 func Conform(t *testing.T, s store.Store) {
 	t.Helper()
 	t.Run("missing content is not found", func(t *testing.T) { missing(t, s) })
@@ -70,7 +70,7 @@ func bundles(t *testing.T, s store.Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // an interrupted publisher pushes again
+		for range 2 { // a publisher that was interrupted pushes the same bundle again
 			if err := store.PushBundle(ctx, s, trusttest.Runtime, documents, manifest,
 				func(digest.Digest) bool { return false }); err != nil {
 				t.Fatal(err)

@@ -19,10 +19,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Now is the current time in every test. Bundles are issued one hour earlier and are valid for a week.
+// Now is the current time in tests. Tests issue bundles one hour before Now, with a validity of one week.
 var Now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// NewSigner returns a new key.
+// NewSigner returns a signer with a new random key.
 func NewSigner(tb testing.TB) trust.Signer {
 	tb.Helper()
 	file, err := trust.GenerateKey()
@@ -36,7 +36,7 @@ func NewSigner(tb testing.TB) trust.Signer {
 	return signer
 }
 
-// FixedSigner returns a signer with the same key in every process.
+// FixedSigner returns a signer that always has the same key, so signatures of different test runs can be compared.
 func FixedSigner(tb testing.TB) trust.Signer {
 	tb.Helper()
 	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), bytes.Repeat([]byte{1}, 32))
@@ -50,7 +50,7 @@ func FixedSigner(tb testing.TB) trust.Signer {
 	return signer
 }
 
-// PublicKey returns the public half of a key.
+// PublicKey returns the public key of a signer.
 func PublicKey(tb testing.TB, signer trust.Signer) crypto.PublicKey {
 	tb.Helper()
 	key, err := signer.PublicKey()
@@ -60,7 +60,7 @@ func PublicKey(tb testing.TB, signer trust.Signer) crypto.PublicKey {
 	return key
 }
 
-// Thumbprint returns the thumbprint of a key.
+// Thumbprint returns the thumbprint of a signer's key.
 func Thumbprint(tb testing.TB, signer trust.Signer) string {
 	tb.Helper()
 	hint, err := trust.Thumbprint(PublicKey(tb, signer))
@@ -70,7 +70,7 @@ func Thumbprint(tb testing.TB, signer trust.Signer) string {
 	return hint
 }
 
-// RootFor returns a root of trust that lists one publisher key.
+// RootFor returns a root of trust with one publisher key.
 func RootFor(tb testing.TB, publisher trust.Signer) trust.Root {
 	tb.Helper()
 	data, err := NewRoot(NewSigner(tb), []crypto.PublicKey{PublicKey(tb, publisher)}, Now.AddDate(1, 0, 0))
@@ -84,7 +84,8 @@ func RootFor(tb testing.TB, publisher trust.Signer) trust.Root {
 	return root
 }
 
-// RootFixture creates versions of a root of trust with three root keys. Two keys must sign.
+// RootFixture creates versions of a root of trust for tests. The root of trust has three root keys, and two of them
+// must sign each version.
 type RootFixture struct {
 	testing.TB
 	Keys      []trust.Signer
@@ -105,7 +106,7 @@ func (m *RootFixture) Must(err error) {
 	}
 }
 
-// First returns the first version of the root.
+// First returns the first version of the root of trust.
 func (m *RootFixture) First() trust.Root {
 	m.Helper()
 	draft := trust.DraftRoot("fleet-a", 1, Now.AddDate(1, 0, 0))
@@ -119,7 +120,7 @@ func (m *RootFixture) First() trust.Root {
 	return root
 }
 
-// Signed returns the encoded draft, signed by the signers.
+// Signed signs a draft with the given keys and returns its root.json.
 func (m *RootFixture) Signed(draft *trust.RootDraft, signers ...trust.Signer) []byte {
 	m.Helper()
 	m.Must(draft.Sign(signers...))
@@ -128,7 +129,8 @@ func (m *RootFixture) Signed(draft *trust.RootDraft, signers ...trust.Signer) []
 	return data
 }
 
-// After returns the encoded next version of the root with a change, signed by the signers.
+// After returns the root.json of the version after root. It applies change to a draft and signs the draft with the
+// given keys.
 func (m *RootFixture) After(root trust.Root, change func(*trust.RootDraft), signers ...trust.Signer) []byte {
 	m.Helper()
 	draft, err := root.Draft(Now.AddDate(1, 0, 0))
@@ -137,7 +139,7 @@ func (m *RootFixture) After(root trust.Root, change func(*trust.RootDraft), sign
 	return m.Signed(draft, signers...)
 }
 
-// RSAKey returns a new release key.
+// RSAKey returns a new RSA key, for use as a release key.
 func RSAKey(tb testing.TB) *rsa.PrivateKey {
 	tb.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -168,10 +170,11 @@ func NewRoot(rootKey trust.Signer, publishers []crypto.PublicKey, expires time.T
 	return draft.Bytes()
 }
 
-// Nested returns JSON arrays nested to the given depth.
+// Nested returns a JSON document of empty arrays that are nested depth levels deep.
 func Nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
 
-// WantReason fails the test unless err is a refusal with the reason, or nil if the reason is empty.
+// WantReason fails the test unless err is a *refusal.Error with the given reason. If the reason is empty, err must be
+// nil.
 func WantReason(tb testing.TB, err error, want refusal.Reason) {
 	tb.Helper()
 	switch refusal := refusal.Of(err); {
@@ -186,8 +189,8 @@ func WantReason(tb testing.TB, err error, want refusal.Reason) {
 	}
 }
 
-// Runtime is the runtime ID in tests.
+// Runtime is the ID of the runtime in tests.
 const Runtime = "r-17"
 
-// Nothing leaves a draft unchanged.
+// Nothing is a change for RootFixture.After that does not modify the draft.
 func Nothing(*trust.RootDraft) {}

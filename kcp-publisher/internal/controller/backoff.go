@@ -12,22 +12,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// registryBackoff delays reconciliations after failed registry requests. While the registry is down, all runtimes share
-// one backoff. Otherwise, each failing runtime has its own backoff.
+// registryBackoff delays reconciles after failed registry requests. If the whole registry is down, all runtimes share
+// one backoff. If only the requests for some runtimes fail, each of these runtimes has its own backoff.
 type registryBackoff struct {
-	// ping returns an error if the registry is down. It is nil for a store that is always available.
+	// ping returns an error if the whole registry is down. It is nil for a store that is always available.
 	ping func(context.Context) error
 
 	fleet *fleetstate.Fleet
 
-	mu     sync.Mutex          // guards outage
-	outage *fleetstate.Backoff // shared by all runtimes; nil while the registry responds
+	mu sync.Mutex // guards outage
+	// outage is the backoff of all runtimes. It is nil while the registry responds.
+	outage *fleetstate.Backoff
 }
 
-// maxLogged is the maximum number of failing runtimes that are logged.
+// At most maxLogged failing runtimes are logged.
 const maxLogged = 10
 
-// wait returns the remaining delay for a runtime, or 0.
+// wait returns the remaining delay before the publisher tries the registry again for this Kyma, or 0.
 func (b *registryBackoff) wait(kyma types.NamespacedName, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,8 +38,8 @@ func (b *registryBackoff) wait(kyma types.NamespacedName, now time.Time) time.Du
 	return 0
 }
 
-// failed records a failed registry request and returns the delay. isOutage is true if the registry is down. The delay
-// then applies to all runtimes.
+// failed starts or extends a backoff after a failed registry request, and returns the delay. isOutage is true if the
+// whole registry is down, so that the delay applies to all runtimes.
 func (b *registryBackoff) failed(
 	ctx context.Context, kyma types.NamespacedName, now time.Time, err error,
 ) (wait time.Duration, isOutage bool) {
@@ -65,7 +66,7 @@ func (b *registryBackoff) failed(
 		wait = r.Backoff.Fail(now)
 	})
 	if begins {
-		registryFailing.Add(1) // the shards of a process share the gauge
+		registryFailing.Add(1) // the shards in a process share this metric
 		switch log, failing := ctrl.LoggerFrom(ctx), b.fleet.Failing(); {
 		case failing < maxLogged:
 			log.Error(err, "requests for this runtime fail while the registry is available, backing off", "kyma", kyma)
@@ -77,9 +78,9 @@ func (b *registryBackoff) failed(
 	return wait, false
 }
 
-// recordSuccess records that a pass had no registry failure. began is the start of the pass. asked is true if the pass
-// sent a request to the registry. whole is true if the pass accessed the repositories of both the bundle and the
-// reports.
+// recordSuccess ends backoffs after a reconcile without failed registry requests. began is the start of the reconcile.
+// asked is true if it sent a request to the registry. whole is true if it used both of the runtime's repositories, the
+// one for bundles and the one for reports.
 func (b *registryBackoff) recordSuccess(
 	ctx context.Context, kyma types.NamespacedName, began time.Time, asked, whole bool,
 ) {
@@ -103,7 +104,8 @@ func (b *registryBackoff) retire() {
 	b.fleet.Each(func(_ fleetstate.Key, r *fleetstate.Runtime) { r.Backoff = nil })
 }
 
-// A request that was sent before the outage does not end the outage.
+// end ends the outage of the registry. asked is the time of a successful request. A request that was sent before the
+// outage does not end it.
 func (b *registryBackoff) end(ctx context.Context, asked time.Time) {
 	if b.outage != nil && asked.Before(b.outage.Since) {
 		return

@@ -21,42 +21,43 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// catalogSettles is the delay between a change of a catalog object and the next read of the catalog, to read once for
-// many changes.
+// After a change of a catalog object, the publisher waits catalogSettles before it reads the catalog, so that it reads
+// the catalog only once for many changes.
 const catalogSettles = 200 * time.Millisecond
 
-// Catalog stores the latest snapshot of the catalog. The publisher uses a snapshot only after the rollouts have
-// processed it.
+// Catalog reads the catalog from the API server and stores the latest snapshot. The publisher resolves Kymas with a
+// snapshot only after Rollouts has evaluated the rollouts with it.
 type Catalog struct {
 	Reader    client.Reader
 	Namespace string
-	// Restricted are modules that require a kymaSelector.
+	// Restricted lists the modules that require a kymaSelector to be visible.
 	Restricted []string
-	// Events receives Events about catalog objects that are excluded from all bundles. It is nil in all shards except
-	// the first.
+	// Events receives Events about catalog objects that all bundles omit. With shards, it is nil in all shards except
+	// the first, so that each Event is emitted once.
 	Events events.EventRecorder
 	// Changed receives every Kyma that must be reconciled.
 	Changed chan event.GenericEvent
 
-	// moved receives an event after the catalog changed.
+	// moved receives an event after the catalog has changed.
 	moved    chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
-	// inProgress counts the changes in progress, which are calls of Hold without a release. ended counts finished
-	// changes, and seen is the value of ended when the snapshot was read. again triggers another read.
+	// inProgress counts the calls of Hold whose release function has not been called yet. ended counts the calls of
+	// release functions. seen is the value of ended when the current snapshot was read. Each event in the channel
+	// c.again triggers a read.
 	inProgress  atomic.Int32
 	ended, seen atomic.Int64
-	// changeStart is the start of the latest change, in Unix nanoseconds. slowChange is true if the publisher postponed
-	// Kymas because of a slow change.
+	// changeStart is the start of the latest change in Unix nanoseconds. slowChange is true if a change took so long
+	// that Kymas were postponed to their next poll.
 	changeStart atomic.Int64
 	slowChange  atomic.Bool
 	again       chan event.GenericEvent
 	fleet       *fleetstate.Fleet
-	// marked counts how often all Kymas were marked for reconciliation.
+	// marked counts how often a reconcile of all Kymas was requested.
 	marked atomic.Int64
 }
 
-// Hold stops reading the catalog and publishing bundles until release is called, so no bundle contains a partial
-// change.
+// Hold must be called before several catalog objects are changed together. Until release is called, the publisher does
+// not read the catalog or publish bundles, so that no bundle contains only some of the changes.
 func (c *Catalog) Hold() (release func()) {
 	c.changeStart.Store(time.Now().UnixNano())
 	c.inProgress.Add(1)
@@ -70,10 +71,11 @@ func (c *Catalog) Hold() (release func()) {
 	})
 }
 
-// changing reports whether a new bundle could contain a partial change.
+// changing reports whether catalog objects are being changed together, or were changed since the current snapshot was
+// read.
 func (c *Catalog) changing() bool { return c.inProgress.Load() > 0 || c.ended.Load() != c.seen.Load() }
 
-// changingFor returns the duration of the current change, or 0.
+// changingFor returns for how long catalog objects have been changing, or 0 if no change is in progress.
 func (c *Catalog) changingFor() time.Duration {
 	if c.inProgress.Load() == 0 {
 		return 0
@@ -81,10 +83,10 @@ func (c *Catalog) changingFor() time.Duration {
 	return time.Since(time.Unix(0, c.changeStart.Load()))
 }
 
-// Snapshot returns the latest catalog, or nil before the first read.
+// Snapshot returns the latest snapshot of the catalog, or nil before the first read.
 func (c *Catalog) Snapshot() *catalog.Snapshot { return c.snapshot.Load() }
 
-// Reconcile reads the whole catalog.
+// Reconcile reads all catalog objects and stores a new snapshot.
 func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	ended := c.ended.Load()
 	if c.inProgress.Load() > 0 {
@@ -103,14 +105,15 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, fmt.Errorf("index the catalog: %w", err)
 	}
 	if c.inProgress.Load() > 0 || c.ended.Load() != ended {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the result may contain a partial change
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the snapshot may contain only some of the changes
 	}
 	before := c.snapshot.Load()
 	same := before != nil && before.Revision == next.Revision
 	if same && c.seen.Load() == ended {
 		return ctrl.Result{}, nil
 	}
-	// Store a new snapshot even if the catalog is equal, so that Kymas are not resolved with outdated rollout gates.
+	// Store the new snapshot even if its contents are the same. The rollouts are then evaluated again, so that no Kyma
+	// is resolved with outdated rollout decisions.
 	c.snapshot.Store(next)
 	c.seen.Store(ended)
 	mandatoryModules.Set(float64(len(next.Mandatory())))
@@ -121,8 +124,7 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{}, send(ctx, c.moved, &v1beta2.Kyma{})
 }
 
-// reportWithheld logs the catalog objects that are excluded from all bundles. It emits one Event for each object and
-// cause.
+// reportWithheld logs the catalog objects that all bundles omit. It emits one Event per object and reason.
 func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snapshot) {
 	known := map[string]bool{}
 	if before != nil {
@@ -160,7 +162,8 @@ func (c *Catalog) markAll(ctx context.Context) error {
 	return nil
 }
 
-// mark requests a full reconciliation of every Kyma. It returns the cached Kymas, which the caller must not modify.
+// mark makes the next reconcile of every Kyma ignore earlier results. It returns the cached Kymas, which the caller
+// must not modify and must queue.
 func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
 	c.marked.Add(1)
 	var kymas v1beta2.KymaList
@@ -186,7 +189,8 @@ func send(ctx context.Context, to chan event.GenericEvent, kyma client.Object) e
 
 func gathered() handler.EventHandler { return gatheredFor(catalogSettles) }
 
-// The handler maps all events to one request, which it queues after the delay.
+// gatheredFor returns a handler that waits for the time settles after an event and then queues a single request for all
+// events.
 func gatheredFor(settles time.Duration) handler.EventHandler {
 	add := func(q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: "all"}}, settles)

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// The finalizer keeps a deleted Kyma until its runtime is empty.
+// addFinalizer adds the publisher's finalizer, which keeps a deleted Kyma until its runtime has removed all modules.
 func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 	kyma, before := p.kyma, p.kyma.DeepCopy()
 	controllerutil.AddFinalizer(kyma, v1beta2.FinalizerKyma)
@@ -28,8 +28,8 @@ func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// lastView returns the catalog and gates for a deleted Kyma during a long change of the catalog, or nil. The last
-// bundle of a deleted Kyma contains no modules, so the change does not affect it.
+// lastView returns a catalog for the last bundle of a deleted Kyma while a change of the catalog takes long. The last
+// bundle contains no modules, so the change does not affect it. For any other Kyma, it returns nil.
 func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
 	if kyma.DeletionTimestamp.IsZero() || k.Catalog.changingFor() < reconcile.HoldSettles {
 		return nil
@@ -37,14 +37,14 @@ func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
 	if view := k.Rollouts.View(); view != nil {
 		return view
 	}
-	none, err := catalog.New(nil, nil) // this process started during the change
+	none, err := catalog.New(nil, nil) // use an empty catalog, because this process started during the change
 	if err != nil {
 		return nil
 	}
 	return &plan.View{Catalog: none}
 }
 
-// removeFinalizer completes the deletion of a Kyma and emits an Event with the reason.
+// removeFinalizer removes the publisher's finalizer from a deleted Kyma. It emits an Event with the reason.
 func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason, message string) error {
 	if err := takeover.RemoveManifests(ctx, k.Client, k.direct, kyma); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// announceDeviation emits an Event if the published bundle is missing in the registry.
+// announceDeviation logs and emits an Event if the registry does not contain the published bundle.
 func (k *Kymas) announceDeviation(ctx context.Context, kyma *v1beta2.Kyma, d *plan.Deviation) {
 	if d == nil {
 		return
@@ -31,11 +31,11 @@ func announceRestored(ctx context.Context, what string) {
 	ctrl.LoggerFrom(ctx).Info("restored missing content in the registry", "what", what)
 }
 
-// restored is the reason for missing content that several runtimes share.
+// restored is the metric label for missing content that is shared by several runtimes.
 const restored = "SharedMissing"
 
-// If a runtime accepted a newer bundle than the publisher knows, another publisher is active or the control plane lost
-// data.
+// announceNewer emits an Event if a runtime reports a newer bundle than this publisher knows. In this case, another
+// publisher is active or the control plane has lost data.
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
 	observed := report.Observed
 	newest := k.published(kyma).Newest()

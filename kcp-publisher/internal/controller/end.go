@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
 )
 
-// end is the only exit of a pass. It either removes the finalizer, or writes the status and returns the time of the
-// next reconciliation.
+// end ends every reconcile. It either removes the finalizer, or writes the status and returns the time of the next
+// reconcile.
 func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.Result, error) {
 	if state == reconcile.Due && p.outcome.Pushed {
 		bundlesPublished.WithLabelValues(string(p.outcome.Reason)).Inc()
@@ -24,7 +24,7 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 	}
 	k.finishPending(p, state == reconcile.Settled || state == reconcile.Due && p.facts.Published == reconcile.Yes)
 	if state == reconcile.Refused {
-		k.dropPending(p.name) // the Kyma waits for an operator
+		k.dropPending(p.name) // no work is pending until an operator changes the Kyma
 	}
 	if state != reconcile.Settled && state != reconcile.Unknown {
 		p.own()
@@ -32,12 +32,13 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 	if reason, message := k.finalizable(p, state); reason != "" {
 		return ctrl.Result{}, k.removeFinalizer(ctx, p.kyma, reason, message)
 	}
-	var until time.Time // until then, a pass with the same input can be skipped
+	// Until this time, a reconcile with the same inputs can be skipped.
+	var until time.Time
 	write := k.judge(p, state)
 	if state == reconcile.Due {
 		if write {
 			until = settledUntil(p.before, p.kyma, p.status, p.outcome, k.Now(), k.PollInterval)
-			write = until.IsZero() // a settled pass does not write the status
+			write = until.IsZero() // no need to write the status if no work is pending
 			if !write {
 				k.count(p.kyma)
 			}
@@ -55,7 +56,8 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 	return k.next(p, state, until), nil
 }
 
-// finalizable returns the reason to remove the finalizer of a deleted Kyma, or "" while the Kyma must wait.
+// finalizable returns the reason for removing the finalizer of a deleted Kyma. It returns "" if the Kyma must keep the
+// finalizer for now.
 func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message string) {
 	if !p.facts.Deleted {
 		return "", ""
@@ -68,13 +70,13 @@ func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message str
 			return plan.Finalizable(p.kyma, *p.status.Published, p.status.Report, k.DeletionTimeout, k.Now())
 		}
 		return plan.FinalizableUnnotified(p.kyma)
-	case reconcile.Unreachable: // a label on the Kyma can declare the runtime gone
+	case reconcile.Unreachable: // a label can declare that the cluster is gone
 		return plan.FinalizableUnnotified(p.kyma)
 	}
 	return "", ""
 }
 
-// judge derives the Kyma's status, and reports whether it can differ from the stored status.
+// judge sets the status of the reconciled Kyma. It returns false if the status does not have to be written.
 func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 	switch state {
 	case reconcile.Due:
@@ -90,7 +92,7 @@ func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 		return k.setSilent(p, k.reports.remembered(p.kyma))
 	case reconcile.Held:
 		if p.facts.Admitted != reconcile.Yes {
-			return false // a later pass writes the refusal
+			return false // a later reconcile writes the refusal
 		}
 		k.setSilent(p, p.newest)
 		p.kyma.Status = ingest.HeldBy(p.kyma.Status, p.renewed, k.holding(p.facts.Changing), p.kyma.Generation, k.Now())
@@ -110,9 +112,9 @@ func (k *Kymas) setStatus(p *pass) {
 	}
 }
 
-// setSilent marks a runtime in the status that has not reported for too long.
+// setSilent sets the condition Reporting to False if the runtime has not reported for longer than allowed.
 func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
-	// an invalid annotation is reported when publishing is possible again
+	// ignore an invalid annotation: publishing the next bundle reports the error
 	allowed, carried, _ := k.Rules.Allowed(p.kyma)
 	k.applyReport(p.kyma, newest)
 	p.kyma.Status, silent = ingest.SilentStatus(p.kyma.Status, p.kyma.Generation, allowed, carried,
@@ -132,7 +134,7 @@ func (k *Kymas) recordSuccess(ctx context.Context, p *pass, state reconcile.Stat
 	}
 }
 
-// endedAfterBundleCheck reports whether the pass postponed reading the report.
+// endedAfterBundleCheck reports whether the reconcile only checked the bundle and left the report for later.
 func (p *pass) endedAfterBundleCheck() bool {
 	return p.facts.Postponed && p.facts.Bundle == reconcile.Yes
 }
@@ -174,7 +176,8 @@ func (k *Kymas) next(p *pass, state reconcile.State, until time.Time) ctrl.Resul
 	return ctrl.Result{}
 }
 
-// beginPending moves the pending work of a Kyma from its record to the pass. Further calls do nothing.
+// beginPending takes the Kyma's pending work from the in-memory state, so that this reconcile does the work. Further
+// calls have no effect.
 func (k *Kymas) beginPending(p *pass) {
 	if !p.begun {
 		p.begun = true

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// LeaseName is the name of the Lease of a publisher without --watch-label-selector.
+// LeaseName is the name of the publisher's Lease if the flag --watch-label-selector is not set.
 const LeaseName = "kcp-publisher.kyma-pull.dev"
 
 // eventNote shortens a text to the length that the API server accepts in Events.

@@ -12,10 +12,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 )
 
-// KymaEvents selects the Events about runtimes.
+// KymaEvents is the value of a flag that selects the Events to emit about runtimes.
 type KymaEvents string
 
-// AllEvents emits all Events. FailureEvents emits only Events about failures.
+// With AllEvents, the publisher emits all Events. With FailureEvents, it emits only Events about failures.
 const (
 	AllEvents     KymaEvents = "all"
 	FailureEvents KymaEvents = "failures"
@@ -39,7 +39,7 @@ func (k *Kymas) emit(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	}
 }
 
-// KymaEvents can disable these Events. It does not affect Events of Watchers.
+// event emits an Event about a Kyma. If k.KymaEvents is FailureEvents, it emits only Warning Events.
 func (k *Kymas) event(kyma *v1beta2.Kyma, kind, reason, action, note string) {
 	if kind == corev1.EventTypeNormal && k.KymaEvents == FailureEvents {
 		return
@@ -47,14 +47,15 @@ func (k *Kymas) event(kyma *v1beta2.Kyma, kind, reason, action, note string) {
 	k.Events.Eventf(kyma, nil, kind, reason, action, "%s", eventNote(note))
 }
 
-// announce emits an Event about a runtime's report. It drops Events of a runtime that causes too many.
+// announce emits an Event about a runtime's report. It drops the Event if the runtime has caused too many Events
+// recently.
 func (k *Kymas) announce(kyma *v1beta2.Kyma, related runtime.Object, kind, reason, note string) {
 	if k.mayAnnounce(kyma, kind) {
 		k.Events.Eventf(kyma, related, kind, reason, "Ingest", "%s", eventNote(note))
 	}
 }
 
-// mayAnnounce applies and updates the limit of a runtime's Events.
+// mayAnnounce reports whether another Event about the runtime is allowed, and counts the Event.
 func (k *Kymas) mayAnnounce(kyma *v1beta2.Kyma, kind string) bool {
 	allowed := false
 	k.fleet.EditOf(kyma, func(r *fleetstate.Runtime) {

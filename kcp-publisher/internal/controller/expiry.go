@@ -10,12 +10,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// expiryNotices lists how long before the expiry of the root of trust an Event is emitted.
+// An Event is emitted at each of these times before the expiry of the root of trust.
 var expiryNotices = []time.Duration{
 	30 * 24 * time.Hour, 14 * 24 * time.Hour, 7 * 24 * time.Hour, 3 * 24 * time.Hour, 24 * time.Hour, 0,
 }
 
-// noticeDue returns false for the first check of a process, so that a restart does not repeat a notice.
+// noticeDue reports whether an Event about the expiry of the root of trust became due between the times before and now.
+// It returns false if before is zero, so that a restarted process does not repeat an Event.
 func noticeDue(before, now, expires time.Time) bool {
 	if before.IsZero() {
 		return false

@@ -20,17 +20,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// manifestsPoll is the interval between checks for lifecycle-manager's Manifests of a deleted module.
+// manifestsPoll is the interval for checking whether lifecycle-manager still has Manifests of a deleted module.
 const manifestsPoll = 10 * time.Second
 
-// rightsPoll is the retry interval while the publisher lacks permission to remove a finalizer.
+// If the publisher lacks the permission to remove a finalizer, it retries after rightsPoll.
 const rightsPoll = 10 * time.Minute
 
-// foreignFinalizers removes lifecycle-manager's finalizers from deleted objects of one kind, because lifecycle-manager
-// may be gone.
+// foreignFinalizers removes the finalizers of lifecycle-manager from deleted objects of one kind. This is necessary
+// because lifecycle-manager may no longer run.
 type foreignFinalizers struct {
 	client client.Client
-	direct client.Reader // Manifests are read too rarely to be watched
+	direct client.Reader // uncached, because Manifests are read rarely
 	events events.EventRecorder
 	kind   client.Object
 }
@@ -53,8 +53,8 @@ func setUpFinalizers(mgr ctrl.Manager, events events.EventRecorder) error {
 	return nil
 }
 
-// Reconcile removes the finalizer from one object. An active lifecycle-manager first deletes its Manifests of the
-// module, so the finalizer stays until then.
+// Reconcile removes the finalizer of lifecycle-manager from one object. It waits while Manifests of the module exist,
+// because an active lifecycle-manager must delete them first.
 func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := f.kind.DeepCopyObject().(client.Object)
 	if err := f.client.Get(ctx, req.NamespacedName, object); err != nil {
@@ -102,7 +102,8 @@ func (f *foreignFinalizers) remove(ctx context.Context, object client.Object, fi
 	return nil
 }
 
-// manifestOf returns the name of a module's Manifest in the control plane, or "".
+// manifestOf returns the name of one of the module's Manifests in the control plane, or "" if lifecycle-manager has no
+// Manifest of the module.
 func (f *foreignFinalizers) manifestOf(ctx context.Context, namespace, module string) (string, error) {
 	if module == "" {
 		return "", nil

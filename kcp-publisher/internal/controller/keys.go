@@ -16,15 +16,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Keys reloads the key folder after changes, and publishes every version of the root of trust.
+// Keys reloads the folder with the publisher's keys when it changes, and publishes every new version of the root of
+// trust.
 type Keys struct {
 	Folder    keys.Folder
 	Publisher *publish.Publisher
-	// Interval is the interval between checks of the folder.
+	// Interval is the time between two checks of the folder.
 	Interval time.Duration
-	// Tokens are the token secrets in the key folder.
+	// Tokens contains the secrets for enrollment tokens in the folder.
 	Tokens trust.TokenSecrets
-	// Events receives an Event before the root of trust expires, about the publisher's Lease in Namespace.
+	// Events receives an Event before the root of trust expires. The Event refers to the publisher's Lease in
+	// Namespace.
 	Events    events.EventRecorder
 	Namespace string
 	// Lease is the name of the publisher's Lease.
@@ -34,11 +36,11 @@ type Keys struct {
 	changed func(context.Context) error
 	mu      sync.Mutex // guards Tokens
 	trouble string
-	// replaced is true after new keys were loaded, until the Kymas are queued.
+	// replaced is true if new keys were loaded but the reconcile of all Kymas has not been requested yet.
 	replaced bool
 }
 
-// rootWarning is the time before the expiry of the root of trust at which daily warnings begin.
+// Daily warnings start this long before the root of trust expires.
 const rootWarning = 30 * 24 * time.Hour
 
 func (k *Keys) tokens() trust.TokenSecrets {
@@ -47,7 +49,7 @@ func (k *Keys) tokens() trust.TokenSecrets {
 	return k.Tokens
 }
 
-// NeedLeaderElection returns true, because only one publisher manages the roots.
+// NeedLeaderElection returns true, because only one process must publish roots of trust.
 func (k *Keys) NeedLeaderElection() bool { return true }
 
 // Start checks the folder until the context ends.
@@ -87,7 +89,7 @@ func (k *Keys) Start(ctx context.Context) error {
 	}
 }
 
-// follow loads changed keys and publishes new versions of the root of trust.
+// follow loads the keys if the folder has changed, and publishes new versions of the root of trust.
 func (k *Keys) follow(ctx context.Context) error {
 	loaded, err := k.Folder.Load(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package controller runs the controllers of the control plane. They publish each runtime's bundle and update each
-// Kyma's status. They read objects, call the pure packages, and write the results.
+// Kyma's status. They read objects, call the packages in internal/core, which perform no I/O, and write the results.
 package controller
 
 import (
@@ -33,15 +33,15 @@ type Kymas struct {
 	Catalog   *Catalog
 	Place     store.Store
 	Keys      *Keys
-	// PollInterval is the interval for reading the report of a runtime that is not idle.
+	// PollInterval is the interval for reading a runtime's report. Reports of idle runtimes are read less often.
 	PollInterval time.Duration
-	// DeletionTimeout is the time that a deleted Kyma waits for its runtime to be empty.
+	// DeletionTimeout limits the time that a deleted Kyma waits for its runtime to remove all modules.
 	DeletionTimeout time.Duration
-	// Rules are the rules that do not change while the publisher runs.
+	// Rules contains the configuration of the fleet that does not change while the publisher runs.
 	Rules      plan.Rules
 	Signatures SignatureKeys
-	// Source returns the Git commit that is applied to the control plane, or nil. The function is nil without a Git
-	// repository.
+	// Source returns the Git commit from which the control plane's objects were applied, or nil. Source is nil if no
+	// Git repository is configured.
 	Source   func() *bundle.Source
 	Watchers Watchers
 	Rollouts Rollouts
@@ -50,31 +50,35 @@ type Kymas struct {
 	Share shard.Share
 	// Planner is the connection to the planner, or nil if this publisher plans rollouts itself.
 	Planner *RemotePlanner
-	// SecretsNamespace is the namespace of the Secrets for runtimes, or empty to read no Secrets.
+	// SecretsNamespace is the namespace that contains the Secrets for runtimes. If it is empty, the publisher reads no
+	// Secrets.
 	SecretsNamespace string
-	secrets          client.Reader // reads SecretsNamespace, or nil
-	// ImagePullSecret is the Secret with which all runtimes pull images, or empty.
+	secrets          client.Reader // reads Secrets in SecretsNamespace, or nil
+	// ImagePullSecret is the Secret that all runtimes use to pull images. Its name is empty if none is configured.
 	ImagePullSecret types.NamespacedName
-	pullSecrets     client.Reader // reads ImagePullSecret, or nil
-	direct          client.Reader // for objects that are read too rarely to be watched
-	unaddressed     sync.Map      // logged Secrets without a Kyma, by namespace and name
-	// Notify notifies a runtime's agent about a new bundle, or is nil. It returns immediately.
+	pullSecrets     client.Reader // reads the Secret ImagePullSecret, or nil
+	direct          client.Reader // uncached, for objects that are read rarely
+	// unaddressed contains the Secrets that have no Kyma and were already logged, by namespace and name.
+	unaddressed sync.Map
+	// Notify notifies a runtime's agent about a new bundle and returns immediately. It can be nil.
 	Notify func(runtime string)
 	Now    func() time.Time
-	// TrustAuthors applies all settings of Kymas, even if the API server does not check the author's permission.
+	// If TrustAuthors is true, the publisher applies all settings of Kymas, even if the API server does not check
+	// whether the author has the permission for a setting.
 	TrustAuthors bool
-	// KymaEvents selects the Events about runtimes. The default is all.
+	// KymaEvents selects the Events to emit about runtimes. The default is AllEvents.
 	KymaEvents KymaEvents
 
-	// ApprovedByCommit returns when an operator approved a removal together with its Git commit, or zero. It is nil
-	// without a Git repository.
+	// ApprovedByCommit returns when a Git commit approved the removal of a module, or zero. It is nil if no Git
+	// repository is configured.
 	ApprovedByCommit func(kyma types.UID, module string) time.Time
-	// Holding returns the reason why a Git commit stops publishing, or "". It is nil without a Git repository.
+	// Holding returns the reason why a partially applied Git commit stops publishing, or "". It is nil if no Git
+	// repository is configured.
 	Holding func() string
-	// Limits bounds the module removals without an operator's approval.
+	// Limits contains the limits for module removals without an operator's approval.
 	Limits removal.Limits
-	// Compared returns the start of the last comparison that found the newest Git commit fully applied. Compare
-	// requests a new comparison. Both are nil without a Git repository.
+	// Compared returns the start of the last comparison with Git that found the newest commit completely applied.
+	// Compare requests a new comparison. Both are nil if no Git repository is configured.
 	Compared func() time.Time
 	Compare  func()
 
@@ -85,11 +89,11 @@ type Kymas struct {
 	backoff registryBackoff
 	counted part
 	reports *reports
-	// checkReport returns an error if the API server would refuse the content of a report.
+	// checkReport returns an error if the API server would refuse a Kyma status with the report's data.
 	checkReport func(bundle.Report) error
 }
 
-// All parts of the controller share the records of the runtimes.
+// remember sets the in-memory state of the runtimes, which all parts of the controller share.
 func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 	k.fleet, k.backoff.fleet, k.counted.fleet, k.Catalog.fleet = fleet, fleet, fleet, fleet
 	k.reports = newReports(k.Place, k.Now, fleet, k.Slimmer)
@@ -99,14 +103,15 @@ func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 }
 
 const (
-	// recordedSoon is the delay before the next pass if a pass had to write the status before it could publish.
+	// If a reconcile wrote the status and must publish afterwards, the next reconcile starts after recordedSoon.
 	recordedSoon = 50 * time.Millisecond
-	// Pushing other runtimes' bundles takes precedence over writing statuses.
+	// After a push, the status is written after statusSettles, because pushing the bundles of other runtimes takes
+	// precedence.
 	statusSettles = 300 * time.Millisecond
 )
 
-// Reconcile publishes the bundle for a Kyma, and updates the Kyma's status from its runtime's report. It retries after
-// a conflict without an error.
+// Reconcile publishes the bundle for a Kyma, and updates the Kyma's status from its runtime's report. After a conflict,
+// it requeues the Kyma and returns no error.
 func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := k.reconcile(ctx, req)
 	if apierrors.IsConflict(err) {
@@ -115,7 +120,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	return result, err
 }
 
-// reconcile runs the actions that package reconcile selects until the pass ends.
+// reconcile executes the actions that the function reconcile.Decide returns, until the action is End.
 func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	kyma, err := k.read(ctx, req)
 	if kyma == nil || err != nil {
@@ -134,8 +139,8 @@ func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 }
 
-// read returns the cached Kyma, which must not be changed. It returns nil for a Kyma that this publisher must not
-// reconcile.
+// read returns the Kyma from the cache, which the caller must not modify. It returns nil if this publisher must not
+// reconcile the Kyma.
 func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma, client.UnsafeDisableDeepCopy)
@@ -164,18 +169,22 @@ func (k *Kymas) forget(kyma types.NamespacedName) {
 	}
 }
 
-// The view is nil while the Kyma cannot be resolved.
+// resolvedBy returns the rules and the catalog to resolve a Kyma with. The View is nil if the Kyma cannot be resolved
+// now.
 func (k *Kymas) resolvedBy(kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
-	// Read the Git commit first. Otherwise, a bundle could name a commit that is only partially applied.
+	// Read the Git commit before the view. In the opposite order, a bundle could contain the digest of a commit that is
+	// only partially applied.
 	rules, view := k.rules(), k.view()
 	if view == nil {
 		view = k.lastView(kyma)
-		rules.Source, rules.Changing = nil, true // a bundle that is built during a change belongs to no commit
+		// A bundle that is built during a change does not correspond to a single Git commit.
+		rules.Source, rules.Changing = nil, true
 	}
 	return rules, view
 }
 
-// view returns the catalog and the gates for resolving Kymas, or nil while they are unknown or changing.
+// view returns the catalog and the rollout decisions to resolve Kymas with. It returns nil while they are unknown or
+// changing.
 func (k *Kymas) view() *plan.View {
 	view := k.Rollouts.View()
 	_, known := k.Watchers.Snapshot()
@@ -185,10 +194,10 @@ func (k *Kymas) view() *plan.View {
 	return view
 }
 
-// heldShown is the minimum duration of a Git commit before the statuses of Kymas show it.
+// If a Git commit stops publishing for longer than heldShown, the statuses of Kymas contain the reason.
 const heldShown = 30 * time.Second
 
-// holding returns the reason if a Git commit has stopped publishing for at least heldShown, or "".
+// holding returns the reason why a Git commit stops publishing. It returns "" during the first heldShown.
 func (k *Kymas) holding(changing time.Duration) string {
 	if k.Holding == nil || changing < heldShown {
 		return ""

@@ -61,18 +61,18 @@ var (
 	})
 )
 
-// ObserveRegistry measures the requests of a transport to registries.
+// ObserveRegistry wraps an HTTP transport and measures its requests to registries.
 var ObserveRegistry = measure.Requests(measure.Definition{
 	Name: "kyma_pull_publisher_registry_request_duration_seconds",
 	Help: "Time until a registry responded to a request, by method and status class: 2xx, 3xx, 4xx, 429, 5xx, or " +
 		"error without a response.",
 })
 
-// otherReason replaces unknown reasons. Runtimes report reasons as free text, so the number of label values would be
-// unlimited.
+// otherReason is the metric label for unknown reasons. Runtimes can report any text as a reason, so these texts must
+// not become metric labels.
 const otherReason refusal.Reason = "(other)"
 
-// publishToAppliedBuckets range from 1 s, for a notified runtime, to a day.
+// publishToAppliedBuckets contains histogram buckets from one second, for a runtime that is notified, to one day.
 var publishToAppliedBuckets = []float64{
 	1, 2, 5, 10, 20, 30, time.Minute.Seconds(), 2 * time.Minute.Seconds(), 5 * time.Minute.Seconds(),
 	10 * time.Minute.Seconds(), 30 * time.Minute.Seconds(),

@@ -21,7 +21,8 @@ func (k *Kymas) export() {
 	runtimeStates.join(&k.counted)
 }
 
-// Retire removes this publisher's Kymas from the metrics, because another process counts them from now on.
+// Retire removes this publisher's Kymas from the metrics. It must be called when another process becomes responsible
+// for them.
 func (k *Kymas) Retire() {
 	runtimeStates.leave(&k.counted)
 	k.backoff.retire()
@@ -36,8 +37,8 @@ func (k *Kymas) count(kyma *v1beta2.Kyma) {
 		catalog)
 }
 
-// announceWritten emits metrics and Events for the changes in a written status. Heartbeats and restarts do not repeat
-// them.
+// announceWritten updates metrics and emits Events for the changes in a written status. Periodic status updates and
+// restarts do not repeat them.
 func (k *Kymas) announceWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus) {
 	if took, is := appliedAfter(before, after); is {
 		publishToApplied.WithLabelValues().Observe(took.Seconds())
@@ -53,7 +54,7 @@ func (k *Kymas) announceWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaSt
 	}
 }
 
-// showsRefusal reports whether a Kyma's status already records a refusal for the same reason.
+// showsRefusal reports whether the Kyma's status already shows that the publisher refused a report for the same reason.
 func showsRefusal(kyma *v1beta2.Kyma, refused *refusal.Error) bool {
 	r := kyma.Status.Runtime
 	return plan.RefusedReport(kyma) && r != nil && r.Reasons != nil &&

@@ -11,14 +11,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// Has reports whether a Kyma exists for a runtime.
+// Has reports whether a Kyma exists for this runtime ID.
 func (k *Kymas) Has(ctx context.Context, runtime string) bool {
 	kymas, err := k.of(ctx, runtime)
 	return err == nil && len(kymas) > 0
 }
 
-// ReadReport reconciles the Kymas of a runtime after a notification about a report. It always reads the report from the
-// registry.
+// ReadReport queues the Kymas with this runtime ID after an agent has notified the publisher about a new report. Their
+// next reconcile always reads the report from the registry.
 func (k *Kymas) ReadReport(ctx context.Context, runtime string) error {
 	kymas, err := k.of(ctx, runtime)
 	if err != nil {
@@ -38,7 +38,8 @@ type notified struct{ *v1beta2.Kyma }
 func notifiedOf(name types.NamespacedName, runtime string) notified {
 	kyma := &v1beta2.Kyma{}
 	kyma.Namespace, kyma.Name = name.Namespace, name.Name
-	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime} // inOrder reads this label to set the priority
+	// The function inOrder reads this label to determine the priority.
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime}
 	return notified{kyma}
 }
 
@@ -54,7 +55,7 @@ func (k *Kymas) of(ctx context.Context, runtime string) ([]types.NamespacedName,
 	return names, nil
 }
 
-// The cached Kymas must not be changed.
+// kymasOfRuntime returns the Kymas with this runtime ID from the cache. The caller must not modify them.
 func (k *Kymas) kymasOfRuntime(ctx context.Context, namespace, runtime string) ([]v1beta2.Kyma, error) {
 	var kymas v1beta2.KymaList
 	if err := k.Client.List(ctx, &kymas, client.InNamespace(namespace), client.MatchingFields{indexRuntime: runtime},
@@ -64,7 +65,7 @@ func (k *Kymas) kymasOfRuntime(ctx context.Context, namespace, runtime string) (
 	return kymas.Items, nil
 }
 
-// notify makes the next pass read the report from the registry.
+// notify makes the next reconcile of a Kyma read the report from the registry.
 func (r *reports) notify(kyma types.NamespacedName) {
 	r.fleet.Edit(kyma, func(known *fleetstate.Runtime) { known.Notified++ })
 }

@@ -13,21 +13,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Default intervals of an agent for unchanged reports and for polls.
+// These are the default intervals at which an agent sends unchanged reports and polls for bundles.
 const agentsReport, agentsPoll = 5 * time.Minute, time.Minute
 
-// quietAtMost returns the longest time between reports of a healthy runtime. agent and report are the agents' poll and
-// report intervals, or 0 for the defaults. poll is the publisher's poll interval.
+// quietAtMost returns the longest time between two reports that the publisher reads from a healthy runtime. agent is
+// the agents' poll interval and report is their report interval, or 0 for the default. poll is the publisher's poll
+// interval.
 func quietAtMost(agent, report, poll time.Duration) time.Duration {
 	quiet := cmp.Or(report, agentsReport) + cmp.Or(agent, agentsPoll) + restingPollOf(poll)
 	return quiet + quiet/10
 }
 
-// warnOfflineAfter emits one Event per generation of a RolloutPolicy whose offlineAfter is too short. The first check
-// of a process only logs such policies.
+// warnOfflineAfter emits an Event if the offlineAfter of a RolloutPolicy is too short. It emits one Event per
+// generation of the policy. The first check after a start only logs the problem.
 func (r *Rollouts) warnOfflineAfter(ctx context.Context, policies []fleet.RolloutPolicy) {
 	if r.remote != nil {
-		return // with shards, only the planner checks the policies
+		return // with shards, the planner checks the policies
 	}
 	checked := make(map[types.UID]int64, len(policies))
 	for i := range policies {

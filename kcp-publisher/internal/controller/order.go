@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Priorities of reconciliations, highest first: runtimes whose report a rollout awaits, changes, polls and
-// notifications.
+// These are the priorities of reconciles, highest first. awaited is for runtimes whose report a rollout is waiting for,
+// changed is for changes, and routine is for polls and notifications.
 const (
 	awaited = 1
 	changed = 0
@@ -28,11 +28,11 @@ const (
 )
 
 const (
-	// awaitedPolls is the number of reads per poll interval if a rollout awaits a runtime's report.
+	// If a rollout is waiting for a runtime's report, the report is read awaitedPolls times per poll interval.
 	awaitedPolls = 6
-	// If rollouts await the reports of more than awaitedAtOnce runtimes, each is polled less often.
+	// If rollouts are waiting for the reports of more than awaitedAtOnce runtimes, each report is read less often.
 	awaitedAtOnce = 100
-	// restingPolls multiplies the poll interval for idle runtimes, up to restingPoll.
+	// The poll interval of an idle runtime is multiplied by restingPolls, but it is increased at most to restingPoll.
 	restingPolls = 2
 	restingPoll  = time.Minute
 )
@@ -42,7 +42,7 @@ func (k *Kymas) takePending(kyma types.NamespacedName) (pending bool) {
 	return pending
 }
 
-// If done is false, the Kyma's work stays pending.
+// pendingAfter marks the Kyma's pending work as done. If done is false, the work stays pending.
 func (k *Kymas) pendingAfter(kyma types.NamespacedName, done bool) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
 		if done {
@@ -53,7 +53,7 @@ func (k *Kymas) pendingAfter(kyma types.NamespacedName, done bool) {
 	})
 }
 
-// The publisher publishes no bundle for the Kyma until something changes again.
+// dropPending removes the Kyma's pending work, because the publisher cannot publish a bundle until something changes.
 func (k *Kymas) dropPending(kyma types.NamespacedName) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { r.Pending = fleetstate.Pending{} })
 }
@@ -89,7 +89,7 @@ func (k *Kymas) inOrder() handler.EventHandler {
 		}}
 }
 
-// orderOf returns the priority of a reconciliation after a poll or a notification.
+// orderOf returns the priority of the next reconcile after a poll or a notification.
 func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
 	if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
 		return new(awaited)
@@ -97,7 +97,7 @@ func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
 	return new(routine)
 }
 
-// pollOf returns the interval for reading a runtime's report.
+// pollOf returns the interval at which the publisher reads the runtime's report.
 func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 	view := k.Rollouts.View()
 	if !view.Awaits(plan.RuntimeID(kyma)) {
@@ -114,8 +114,8 @@ func restingPollOf(poll time.Duration) time.Duration {
 	return max(poll, min(restingPolls*poll, restingPoll))
 }
 
-// freshEnough returns the maximum age of a known report that a pass uses without reading the registry. The age is
-// higher if a bundle must be published (isDue), because publishing takes precedence.
+// freshEnough returns the maximum age of a known report that a reconcile can use without reading the registry. isDue is
+// true if a bundle must be published. The maximum age is then higher, because publishing takes precedence.
 func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	poll := k.pollOf(kyma)
 	switch {
@@ -127,8 +127,8 @@ func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	return min(poll, k.PollInterval) / 2
 }
 
-// nextPoll requeues the Kyma for the next poll or for the time until, whichever is earlier. asked is the time of the
-// last read of the report.
+// nextPoll requeues the Kyma at the next poll or at the time until, whichever is earlier. asked is the time at which
+// the report was last read.
 func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollOf(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {

@@ -23,7 +23,7 @@ func (k *Kymas) checkOwner(ctx context.Context, kyma *v1beta2.Kyma) error {
 	return plan.NewOwners(all).Check(kyma)
 }
 
-// claimants returns all Kymas with the given Kyma's runtime ID.
+// claimants returns all Kymas that have the same runtime ID as this Kyma.
 func (k *Kymas) claimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta2.Kyma, error) {
 	all, err := k.kymasOfRuntime(ctx, kyma.Namespace, plan.RuntimeID(kyma))
 	if err != nil {
@@ -36,7 +36,8 @@ func (k *Kymas) claimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta2.Ky
 	return all, nil
 }
 
-// claim returns an error if the Kyma does not own its runtime. It first applies the operators' assignments.
+// claim returns an error if the Kyma does not own its runtime. If an operator has assigned the runtime to the Kyma, it
+// makes the Kyma the owner first.
 func (k *Kymas) claim(ctx context.Context, p *pass) error {
 	all, err := k.claimants(ctx, p.kyma)
 	if err != nil {
@@ -60,8 +61,9 @@ func (k *Kymas) claim(ctx context.Context, p *pass) error {
 	return refused
 }
 
-// challenge assigns the runtime to this Kyma if the newest report has a newer token for it than all other Kymas. It
-// returns false if the registry does not respond.
+// challenge assigns the runtime to this Kyma if the runtime's newest report contains an enrollment token for this Kyma
+// that is newer than the tokens of all other Kymas. It returns false if the report has no such token or the registry
+// does not respond.
 func (k *Kymas) challenge(ctx context.Context, p *pass, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	from := p.rules.Challenger(p.kyma, all, tokens, k.Now())
 	repository, err := k.Place.Reading(ctx, bundle.ReportRepository(from.Runtime))

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// pass is one reconciliation of a Kyma: its facts and the results of its actions.
+// pass is one reconcile of a Kyma. It contains the facts and the results of the actions.
 type pass struct {
 	name    types.NamespacedName
 	started time.Time
@@ -30,32 +30,33 @@ type pass struct {
 	rules   plan.Rules
 	basis   fleetstate.Basis
 	settled fleetstate.Settled
-	// kyma is the cached object and must not be modified before own is called. before is the Kyma as stored in the API
-	// server.
+	// kyma is the object in the cache. It must not be modified before the method own is called. before is the Kyma as
+	// stored in the API server.
 	kyma, before *v1beta2.Kyma
-	// requested is the value of the annotation with which an operator requested this pass, or empty.
+	// requested is the value of the annotation with which an operator requested this reconcile, or empty.
 	requested string
-	// postponed is the time of the postponed first read of the report. firstCheck is true for the first check of the
-	// bundle in this process.
+	// postponed is the time to which reading the report was postponed. firstCheck is true if this is the first check of
+	// the bundle in this process.
 	postponed  time.Time
 	firstCheck bool
-	// pending is true if the pass began with pending work. begun is true if the pass took the work from the record.
+	// pending is true if work for the Kyma was pending at the start of this reconcile. begun is true if this reconcile
+	// has taken over the work.
 	pending, begun bool
-	// wait is the remaining registry backoff.
+	// wait is the remaining time before the publisher tries the registry again.
 	wait    time.Duration
 	answer  *answer
 	newest  fleetstate.Report
 	runtime plan.Runtime
 	outcome publish.Outcome
-	// renewed is the newest bundle if the pass only renews bundles, or nil if the bundle could not be read.
+	// renewed is the newest bundle if this reconcile only renews bundles. It is nil if the bundle could not be read.
 	renewed *plan.Published
 	status  ingest.Facts
 }
 
-// begin returns a pass with the facts that need no request to the registry.
+// begin starts a reconcile and sets the facts that require no request to the registry.
 func (k *Kymas) begin(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 	name := client.ObjectKeyFromObject(kyma)
-	// Read the change counters before the objects, so that a later change causes another pass.
+	// Read the change counters before the objects. A change in between then causes another reconcile.
 	all, record := k.Catalog.marked.Load(), k.fleet.Of(kyma)
 	rules, view := k.resolvedBy(kyma)
 	p := &pass{
@@ -85,7 +86,7 @@ func (k *Kymas) begin(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 	return p
 }
 
-// own replaces the pass's Kyma with a copy that can be changed.
+// own replaces the cached Kyma with a copy that can be modified.
 func (p *pass) own() {
 	if p.before == nil {
 		p.kyma = p.kyma.DeepCopy()
@@ -93,7 +94,7 @@ func (p *pass) own() {
 	}
 }
 
-// take runs one action and adds its result to the facts.
+// take executes one action and adds its result to the facts.
 func (k *Kymas) take(ctx context.Context, p *pass, action reconcile.Action) error {
 	if action == reconcile.AskNewest {
 		k.askNewest(ctx, p)
@@ -138,7 +139,7 @@ func (k *Kymas) admit(ctx context.Context, p *pass) {
 		return
 	}
 	p.facts.Admitted = reconcile.Yes
-	p.basis.Version = kyma.ResourceVersion // adding the finalizer changed the resource version
+	p.basis.Version = kyma.ResourceVersion // the resource version has changed if the finalizer was added
 	if p.facts.View && k.mayPostpone(p.before, kyma, p.status, p.basis) {
 		p.firstCheck = k.reports.remembered(kyma).Postponed.IsZero()
 		p.postponed = k.reports.postpone(kyma, k.firstPoll(kyma))
@@ -146,7 +147,8 @@ func (k *Kymas) admit(ctx context.Context, p *pass) {
 	}
 }
 
-// refusal returns the reason for not publishing. It also sets the parts of the status that do not depend on a report.
+// refusal returns the reason why the publisher must not publish for the Kyma, or nil. It also sets those parts of the
+// status that do not depend on a report.
 func (k *Kymas) refusal(ctx context.Context, p *pass) (err error) {
 	if p.status.Silence, p.status.Carried, err = p.rules.Allowed(p.kyma); err != nil && !p.facts.Deleted {
 		return err
@@ -158,10 +160,11 @@ func (k *Kymas) refusal(ctx context.Context, p *pass) (err error) {
 	return takeover.Inherit(ctx, k.direct, p.kyma)
 }
 
-// checkBundle checks whether the published bundle still matches the Kyma, without reading the report.
+// checkBundle checks whether the published bundle still matches the Kyma. It does not read the report.
 func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 	k.beginPending(p)
-	p.facts.Bundle = reconcile.No // the pass must read the report, unless the bundle is settled
+	// Read the report next, unless the check below succeeds.
+	p.facts.Bundle = reconcile.No
 	runtime := p.rules.Runtime(p.kyma, nil)
 	request, err := p.rules.Request(p.kyma, nil)
 	if err != nil {
@@ -176,7 +179,7 @@ func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 
 func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
 	fresh := k.PollInterval / 2
-	p.wait = 0 // a requested pass ignores the backoff
+	p.wait = 0 // a reconcile that an operator requested ignores the backoff
 	if p.facts.View {
 		k.beginPending(p)
 		fresh = k.freshEnough(p.kyma, p.pending)
@@ -197,14 +200,15 @@ func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
 	}
 }
 
-// down is true if the registry is down. why is the error for the Kyma's status.
+// failed starts or extends a backoff after a failed registry request. down is true if the whole registry is down. why
+// is the error for the Kyma's status.
 func (k *Kymas) failed(ctx context.Context, p *pass, err error) (down bool, why error) {
 	p.wait, down = k.backoff.failed(ctx, p.name, k.Now(), err)
 	return down, unanswered(err)
 }
 
-// unanswered removes details such as ports and times from an error, because they would change the condition at every
-// pass.
+// unanswered removes details such as ports and times from an error. Otherwise, the condition would change in every
+// reconcile.
 func unanswered(err error) error {
 	if answer := store.WithoutDetail(err); answer.Error() != err.Error() {
 		return reason.With(reason.RegistryNotAnswering, answer)
@@ -219,7 +223,7 @@ func (k *Kymas) renew(ctx context.Context, p *pass) error {
 	p.facts.Renewed = reconcile.Yes
 	switch {
 	case errors.Is(err, publish.ErrMayNotPush):
-		return err // another process publishes to the runtime now
+		return err // another process now publishes for this runtime
 	case err != nil:
 		p.facts.Renewed = reconcile.No
 		if store.Unavailable(err) {
@@ -241,7 +245,7 @@ func (k *Kymas) renew(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// publish records the report, resolves the request of a Kyma, and pushes a new bundle if necessary.
+// publish writes the report's data to the status, resolves the Kyma's request, and pushes a new bundle if necessary.
 func (k *Kymas) publish(ctx context.Context, p *pass) error {
 	kyma, facts, newest := p.kyma, &p.status, p.newest
 	if p.wait == 0 {
@@ -285,7 +289,7 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 			view.Given(p.runtime.ID, p.outcome.Published, kyma.Status.Runtime)
 		facts.Templates = view.Catalog.Templates(p.outcome.Published.Templates()...)
 	case errors.Is(err, publish.ErrMayNotPush):
-		return err // another process publishes to the runtime now
+		return err // another process now publishes for this runtime
 	case store.Unavailable(err):
 		var down bool
 		if down, facts.PublishError = k.failed(ctx, p, err); down {
@@ -298,7 +302,8 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 		facts.PublishError = err
 		if _, refused := store.StatusOf(err); refused {
 			facts.PublishError = reason.With(reason.RegistryNotAnswering, err)
-			k.failed(ctx, p, err) // without a backoff, every poll would repeat a refused write
+			// Start a backoff. Otherwise, every poll would repeat the write that the registry refuses.
+			k.failed(ctx, p, err)
 		}
 		publishFailures.Inc()
 	}

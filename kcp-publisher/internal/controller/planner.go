@@ -18,26 +18,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Planner runs the controllers that must run only once in a fleet with shards, such as the rollouts. It does not
-// publish bundles.
+// Planner runs the controllers that must run only once in a fleet with shards, such as the controller for rollouts. It
+// does not publish bundles.
 type Planner struct {
 	Catalog *Catalog
 	// Shards is the number of shards of the fleet.
 	Shards int
 	// Selected is true if a selector excludes some Kymas of the control plane from all shards.
 	Selected bool
-	// PollInterval is the interval at which shards read the report of a runtime.
+	// PollInterval is the interval at which the shards read a runtime's report.
 	PollInterval time.Duration
-	// AgentPollInterval and ReportInterval are the agents' configured intervals, or 0 for the defaults.
+	// AgentPollInterval and ReportInterval are the intervals that the agents are configured with, or 0 for the
+	// defaults.
 	AgentPollInterval, ReportInterval time.Duration
-	// Announce sends the shards the processed state of the control plane, and whether a rollout is active.
+	// Announce notifies the shards which control plane objects the planner has processed (state), and whether a rollout
+	// is active.
 	Announce func(ctx context.Context, state string, active bool) error
-	// ReportTimes returns a shard's last message with the times of its runtimes' last reports, or nil.
+	// ReportTimes returns the last report times that a shard sent, or nil.
 	ReportTimes func(ctx context.Context, shard int) ([]byte, error)
-	// MayWrite returns an error if this process has lost its lease.
+	// MayWrite returns an error if this process no longer holds the planner's Lease.
 	MayWrite func() error
 	Now      func() time.Time
-	// TrustAuthors applies all settings of Kymas, even if the API server does not check the author's permission.
+	// If TrustAuthors is true, the planner applies all settings of Kymas, even if the API server does not check whether
+	// the author has the permission for a setting.
 	TrustAuthors bool
 
 	rollouts    Rollouts
@@ -53,7 +56,7 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 	if err := indexRuntimes(mgr); err != nil {
 		return err
 	}
-	p.Catalog.fleet = fleetstate.New(nil) // the planner does not publish bundles
+	p.Catalog.fleet = fleetstate.New(nil) // required, but unused because the planner does not publish
 	events := mgr.GetEventRecorder("kcp-publisher")
 	if err := setUpCatalog(mgr, p.Catalog, make(chan event.GenericEvent)); err != nil {
 		return err
@@ -95,7 +98,7 @@ func (p *Planner) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 	return lastReportOf(kyma, (*p.reportTimes.Load())[shard.Of(plan.Claimed(kyma), p.Shards)], p.Now())
 }
 
-// Start reads the shards' messages while a rollout is active, until the context ends.
+// Start reads the report times of all shards while a rollout is active, until the context ends.
 func (p *Planner) Start(ctx context.Context) error {
 	tick := time.NewTicker(shardsTick)
 	defer tick.Stop()
@@ -111,7 +114,7 @@ func (p *Planner) Start(ctx context.Context) error {
 	}
 }
 
-// If a message cannot be read, the shard's previous message stays valid.
+// listen reads the report times of all shards. If it cannot read those of a shard, it keeps the previous ones.
 func (p *Planner) listen(ctx context.Context) {
 	before, isNew := *p.reportTimes.Load(), false
 	next := make([]*shard.ReportTimes, p.Shards)
@@ -136,11 +139,11 @@ func (p *Planner) listen(ctx context.Context) {
 	p.reportTimes.Store(&next)
 	select {
 	case p.Catalog.moved <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
-	default: // a check is already pending
+	default: // an evaluation is already pending
 	}
 }
 
-// shardLabels labels each Kyma with its shard, so that other shards do not cache the Kyma.
+// shardLabels sets the shard label of each Kyma, so that each shard caches only its own Kymas.
 type shardLabels struct {
 	client client.Client
 	shards int
@@ -169,8 +172,8 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, nil
 }
 
-// ownerFirst reports whether another Kyma of this runtime, its owner, must be labeled first. Otherwise, a shard that
-// does not know the owner yet would treat this Kyma as the owner.
+// ownerFirst reports whether the Kyma that owns this runtime must get the shard label first. Otherwise, the shard could
+// see only this Kyma, and would treat it as the owner.
 func (s *shardLabels) ownerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
 	var same v1beta2.KymaList
 	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace),

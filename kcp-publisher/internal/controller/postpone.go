@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// mayPostpone reports whether the first pass of a Kyma in this process can skip reading the report. A restart then
-// makes one request per idle runtime instead of two.
+// mayPostpone reports whether the first reconcile of a Kyma in this process can read the report later. A restart then
+// causes one registry request per idle runtime instead of two.
 func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this fleetstate.Basis) bool {
 	switch {
 	case !plan.Resting(kyma), plan.Requested(kyma) != "", this.View.Awaits(plan.RuntimeID(kyma)), facts.Carried:
@@ -34,13 +34,14 @@ func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this
 	return true
 }
 
-// The times are random, so that a new process does not read the reports of the whole fleet at once.
+// firstPoll returns the time of the first poll of a runtime's report. It is random, so that a new process does not read
+// all reports of the fleet at once.
 func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
 	return k.Now().Add(rand.N(max(1, min(k.pollOf(kyma), restingPoll))))
 }
 
-// postpone returns the recorded time of the first read of a runtime's report, and otherwise records the proposed time.
-// It returns zero if the report was already read or a notification arrived.
+// postpone stores the proposed time as the time of the first read of a runtime's report. If a time is already stored,
+// it returns that time. It returns zero if the report was already read or a notification about it has arrived.
 func (r *reports) postpone(kyma *v1beta2.Kyma, proposed time.Time) time.Time {
 	known := r.remembered(kyma)
 	if !known.Asked.IsZero() || r.fleet.Of(kyma).Notified != 0 {

@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// The cache requires permission only for the Secret with this name.
+// newPullSecretCache returns a cache that contains only the image pull Secret, and needs permission to read only this
+// Secret.
 func newPullSecretCache(mgr ctrl.Manager, secret types.NamespacedName) (cache.Cache, error) {
 	return newCacheOf(mgr, secret.Namespace, cache.Options{
 		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name),
@@ -37,8 +38,8 @@ func (k *Kymas) allKymas(ctx context.Context, _ *corev1.Secret) []ctrl.Request {
 	return requests
 }
 
-// readPullSecret returns the image pull Secret, or no Secret if none is configured. problem is the reason why the
-// Secret is unavailable.
+// readPullSecret returns the image pull Secret, or nothing if none is configured. problem is the reason why the Secret
+// cannot be published.
 func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, problem, err error) {
 	if k.pullSecrets == nil {
 		return nil, nil, nil
@@ -61,7 +62,8 @@ func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, pr
 	return []corev1.Secret{forAllRuntimes(secret)}, nil, nil
 }
 
-// forAllRuntimes returns a copy of the Secret without its module label and annotations, which could rename it.
+// forAllRuntimes returns a copy of the Secret without annotations and without the module label. These could assign the
+// Secret to one module or change its name in the runtime.
 func forAllRuntimes(secret *corev1.Secret) corev1.Secret {
 	shared := *secret
 	shared.Labels, shared.Annotations = maps.Clone(secret.Labels), nil

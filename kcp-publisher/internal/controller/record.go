@@ -20,15 +20,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// persistFirst writes facts to the status that the publisher could not recover after a crash, such as the runtime's new
-// key.
+// persistFirst writes the status if it contains new data that must not be lost in a crash, such as the agent's new key.
+// The publisher cannot get this data a second time.
 func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) error {
 	if !mustPersist(before.Status.Runtime, kyma.Status.Runtime) {
 		return nil
 	}
 	refused, err := k.patch(ctx, before, kyma)
 	if err := errors.Join(refused, err); err != nil {
-		return err // unrecorded facts must not be published
+		return err // do not publish, because the data is not stored
 	}
 	kyma.DeepCopyInto(before)
 	return nil
@@ -60,13 +60,13 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 	return key.Thumbprint
 }
 
-// postponesStatus reports whether the next pass writes the status of a Kyma instead of this one. Pushing bundles to
-// other runtimes takes precedence.
+// postponesStatus reports whether the next reconcile, instead of this one, must write the Kyma's status. The reason is
+// that pushing bundles to other runtimes takes precedence.
 func postponesStatus(outcome publish.Outcome) bool {
 	return outcome.Pushed && !outcome.Unrecorded && outcome.Deviation == nil
 }
 
-// write writes a changed status of a Kyma and updates the metrics.
+// write writes a Kyma's status if it has changed, and updates the metrics.
 func (k *Kymas) write(ctx context.Context, before, after *v1beta2.Kyma) error {
 	if ingest.NeedsUpdate(before.Status, after.Status) {
 		k.setHealthyUntil(after)
@@ -78,15 +78,15 @@ func (k *Kymas) write(ctx context.Context, before, after *v1beta2.Kyma) error {
 	return nil
 }
 
-// patch is the only writer of a Kyma's status. If the API server refuses the status, it writes a status with that
-// error.
+// patch writes a Kyma's status. All status writes use it. If the API server refuses the status, it writes a status that
+// contains the error.
 func (k *Kymas) patch(ctx context.Context, before, after *v1beta2.Kyma) (refused, err error) {
-	was, is := before.Status, after.Status // Patch overwrites after with the response of the API server
+	was, is := before.Status, after.Status // keep the new status, because Patch overwrites the object
 	err = k.Client.Status().Patch(ctx, after, statusPatch{before})
 	if unwritable(err) {
 		refused = err
 		err = k.writeRefusal(ctx, before, after, refused)
-		is = after.Status // the status that writeRefusal wrote
+		is = after.Status // now the status that writeRefusal wrote
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return refused, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
@@ -103,7 +103,7 @@ func (k *Kymas) setHealthyUntil(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		return
 	}
-	runtime := *kyma.Status.Runtime // the previous status can point to the same struct
+	runtime := *kyma.Status.Runtime // copy, because the previous status may use the same struct
 	runtime.HealthyUntil, runtime.Running = nil, ""
 	if until := fleet.HealthyUntil(kyma, k.Now()); !until.IsZero() {
 		runtime.HealthyUntil, runtime.Running = &metav1.Time{Time: until}, fleet.Running(kyma)
@@ -111,18 +111,18 @@ func (k *Kymas) setHealthyUntil(kyma *v1beta2.Kyma) {
 	kyma.Status.Runtime = &runtime
 }
 
-// etcdTooLarge is etcd's error for a large request, which the API server returns as an internal error.
+// etcdTooLarge is the message of etcd for a request that is too large. The API server returns it as an internal error.
 const etcdTooLarge = "etcdserver: request is too large"
 
-// unwritable reports whether the API server would refuse the status at every attempt.
+// unwritable reports whether the API server refuses the status and would also refuse it if the publisher tried again.
 func unwritable(err error) bool {
 	return err != nil &&
 		(apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 			strings.Contains(err.Error(), etcdTooLarge))
 }
 
-// writeRefusal writes a minimal status instead of a refused one. Otherwise, the last good status would stay and look
-// healthy.
+// writeRefusal writes a status that contains the API server's error. Without it, the previous status would stay, and
+// the runtime would look healthy.
 func (k *Kymas) writeRefusal(ctx context.Context, before, after *v1beta2.Kyma, cause error) error {
 	after.Status = ingest.Unwritable(before.Status, after.Status, after.Generation, cause, k.Now())
 	k.setHealthyUntil(after)

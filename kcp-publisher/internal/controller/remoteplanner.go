@@ -18,15 +18,15 @@ import (
 // RemotePlanner is a shard's connection to the planner of the fleet's rollouts. A nil RemotePlanner means that this
 // process plans rollouts itself.
 type RemotePlanner struct {
-	// Announced returns the planner's announcement. known is false if it may be outdated.
+	// Announced returns the planner's last announcement. known is false if the announcement may be outdated.
 	Announced func() (announced shard.Announcement, known bool)
-	// SendReportTimes sends the times of reports to the planner.
+	// SendReportTimes sends the report times of the shard's runtimes to the planner.
 	SendReportTimes ReportTimesWriter
 
 	fleet *fleetstate.Fleet
 
 	mu sync.Mutex // guards unplanned
-	// unplanned is the time since which the planner has not announced the current state, or zero.
+	// unplanned is the time since which the control plane has objects that the planner has not announced, or zero.
 	unplanned time.Time
 }
 
@@ -113,5 +113,5 @@ func (p *RemotePlanner) active() bool {
 	return known && announced.Active
 }
 
-// ReportTimesWriter sends the times of a shard's last reports to the planner.
+// ReportTimesWriter sends the report times of a shard to the planner. data is the encoded shard.ReportTimes.
 type ReportTimesWriter func(ctx context.Context, data []byte) error

@@ -22,24 +22,27 @@ import (
 )
 
 const (
-	// The first removal waits for removalSettles, because labels of many Kymas change one by one.
+	// The first removal waits for removalSettles, so that the publisher can decide about related removals together. For
+	// example, a user changes the labels of many Kymas one after the other.
 	removalSettles = time.Second
-	// removalsFresh is the maximum age of a decision about the whole fleet that can be reused.
+	// A decision about the removals of the whole fleet is reused for removalsFresh.
 	removalsFresh = 2 * time.Second
 )
 
-// removals decides about removals of modules, based on the whole fleet. It is safe for concurrent use.
+// removals decides whether modules may be removed from runtimes. It considers the removals in the whole fleet. It is
+// safe for concurrent use.
 type removals struct {
 	kymas *Kymas
 
 	mu      sync.Mutex // guards the fields below
 	pending map[types.UID]pendingRemovals
-	// first contains the time when each pending removal was first seen.
+	// first contains the time at which each pending removal was first seen.
 	first map[removal.Removal]time.Time
 	last  decidedRemovals
-	// gone contains recently allowed removals of Kymas that may be deleted. They still count toward the limits.
+	// gone contains removals that were allowed recently. They still count toward the limits after their Kyma has been
+	// deleted.
 	gone map[removal.Removal]time.Time
-	// announced is the text of the last announcement of waiting removals.
+	// announced is the text of the last Event about removals that wait for an approval.
 	announced string
 }
 
@@ -65,7 +68,7 @@ func newRemovals(kymas *Kymas) *removals {
 	}
 }
 
-// judge returns the new removals that the next bundle of a runtime can contain.
+// judge decides which of the new removals the next bundle of a runtime can contain.
 func (r *removals) judge(
 	ctx context.Context, removing plan.Removing, snapshot *catalog.Snapshot,
 ) (plan.Verdict, error) {
@@ -116,7 +119,8 @@ func (r *removals) judge(
 	return verdict, nil
 }
 
-// decided returns a decision that covers the pending removals of one Kyma. Only a new decision reads the whole fleet.
+// decided returns a decision about the fleet that covers the pending removals of one Kyma. It reuses the last decision
+// if possible, because a new one must read all Kymas.
 func (r *removals) decided(
 	ctx context.Context, own *v1beta2.Kyma, pending []removal.Pending, snapshot *catalog.Snapshot, now time.Time,
 ) (decidedRemovals, error) {
@@ -177,7 +181,7 @@ func (r *removals) decided(
 	return r.last, nil
 }
 
-// recentOfGone returns the recently allowed removals of deleted Kymas.
+// recentOfGone returns the recently allowed removals of Kymas that have been deleted.
 func (r *removals) recentOfGone(existing map[string]bool, since time.Time) (recent []removal.Removal) {
 	for known, at := range r.gone {
 		switch {
@@ -190,7 +194,8 @@ func (r *removals) recentOfGone(existing map[string]bool, since time.Time) (rece
 	return recent
 }
 
-// Without permission to read the namespace, isNamespaceDeleted returns false, and the limits of removals apply.
+// isNamespaceDeleted reports whether the Kymas' namespace is being deleted. It returns false if the publisher lacks the
+// permission to read the namespace. The limits for removals then still apply.
 func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pending) (bool, error) {
 	if !slices.ContainsFunc(pending, func(p removal.Pending) bool { return p.Module == "" }) {
 		return false, nil
@@ -221,7 +226,7 @@ func (k *Kymas) pendingOf(kyma *v1beta2.Kyma, modules []string, restored bool) [
 	return all
 }
 
-// compared returns the start of the last comparison that found the newest Git commit fully applied, or zero.
+// compared returns the start of the last comparison with Git that found the newest commit completely applied, or zero.
 func (k *Kymas) compared() time.Time {
 	if k.Compared == nil {
 		return time.Time{}
@@ -229,7 +234,8 @@ func (k *Kymas) compared() time.Time {
 	return k.Compared()
 }
 
-// announce logs the removals that wait for an approval and emits an Event, once for each new set of removals.
+// announce logs and emits an Event about the removals that wait for an approval. It does so once for each new set of
+// removals.
 func (r *removals) announce(ctx context.Context) {
 	runtimes := map[string]map[removal.Reason]int{}
 	for waiting, reason := range r.last.held {

@@ -28,11 +28,11 @@ type reports struct {
 	place store.Store
 	now   func() time.Time
 	fleet *fleetstate.Fleet
-	// slimmer deduplicates equal parts of reports.
+	// slimmer stores equal parts of several reports only once.
 	slimmer *Slimmer
 
 	mu sync.Mutex // guards began
-	// began is the time when the first report was read, or zero.
+	// began is the time at which this process first read a report, or zero.
 	began time.Time
 }
 
@@ -42,13 +42,14 @@ func newReports(place store.Store, now func() time.Time, fleet *fleetstate.Fleet
 
 type answer struct {
 	at time.Time
-	// notified is the number of notifications before the request.
+	// notified is the number of notifications about reports that had arrived before the request.
 	notified int64
 	digest   digest.Digest
 	err      error
 }
 
-// ask returns the digest of the latest report of a Kyma's runtime. It uses the last response while that is fresh.
+// ask returns the digest of the latest report of a Kyma's runtime. If the registry was asked recently enough, it
+// returns the known digest.
 func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.Report, fresh time.Duration) answer {
 	record := r.fleet.Get(client.ObjectKeyFromObject(kyma))
 	notified := record.Notified
@@ -68,17 +69,19 @@ func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.
 	return newest
 }
 
-// isFresh reports whether a known report is used without a request to the registry. Without an operator's request, it
-// also is if the runtime received too many bundles recently.
+// isFresh reports whether the known report can be used without a request to the registry. This is also the case if the
+// runtime recently received too many bundles, unless an operator requested the reconcile.
 func (r *reports) isFresh(record fleetstate.Runtime, known fleetstate.Report, fresh time.Duration) bool {
 	return known.Fresh(record.Notified, fresh, r.now()) ||
 		fresh > 0 && !known.Asked.IsZero() && record.HoldsReports(r.now())
 }
 
-// fetch returns the latest report of a Kyma's runtime and the previously known report. It does not read the registry if
-// the known report is fresh, and does not read the digest again if reply, an earlier response, contains it. The error
-// means that the registry did not respond. A report that is refused, or that the registry does not return, only affects
-// this runtime and is not an error.
+// fetch returns the latest report of a Kyma's runtime and the previously known report. If the known report is fresh
+// enough, it does not read the registry. If reply is set, it contains the digest of the latest report, so the digest is
+// not read again.
+//
+// An error means that the registry did not respond. It is not an error if a report is refused, or if the registry
+// responds but does not return the report. These problems affect only this runtime and are in the returned report.
 func (r *reports) fetch(
 	ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration, reply *answer,
 ) (newest, before fleetstate.Report, err error) {
@@ -95,10 +98,10 @@ func (r *reports) fetch(
 	if last := before.Accepted; last != nil {
 		from.Known = last.Content
 		if fleetstate.SameKey(last.Key, from.Key) {
-			from.LastSequence = max(from.LastSequence, last.Sequence) // the sequence in the status can be older
+			from.LastSequence = max(from.LastSequence, last.Sequence) // the status may have an older one
 		}
 	} else if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
-		// The status already contains this content, so it needs no check.
+		// The status already contains the data of this report, so the data needs no check.
 		from.Known = digest.Digest(status.Observed.Report)
 	}
 	found, fetched, err := r.pull(ctx, from.Runtime, before.Digest, reply)
@@ -109,7 +112,8 @@ func (r *reports) fetch(
 	newest.Asked, newest.Notified, newest.Unread = r.now(), notified, nil
 	switch {
 	case refusal.Of(err) != nil:
-		newest.Digest, newest.Refused = found, refusal.Of(err) // the report is too large
+		// Fetching failed because the report is too large.
+		newest.Digest, newest.Refused = found, refusal.Of(err)
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		newest.Unread = store.WithoutDetail(err)
 	case err == nil && found != before.Digest:
@@ -119,7 +123,7 @@ func (r *reports) fetch(
 			r.slimmer.report(&accepted)
 			newest.Accepted, newest.Arrived = &accepted, before.ArrivalOf(kyma.Status.Runtime, accepted, r.now())
 		} else {
-			// The detail quotes refused content, which can be long.
+			// Shorten the detail, because it can contain long text from the refused report.
 			newest.Refused.Detail = bundle.Bounded(newest.Refused.Detail, bundle.MaxMessageBytes)
 		}
 	}
@@ -135,8 +139,8 @@ func (r *reports) begin() {
 	}
 }
 
-// lastReport returns the time of a runtime's last report, from this publisher or from the Kyma's status, whichever is
-// newer.
+// lastReport returns the time of a runtime's last report. It uses the last report of this publisher or the Kyma's
+// status, whichever is newer.
 func (r *reports) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 	r.begin()
 	known := r.remembered(kyma)
@@ -161,8 +165,8 @@ func isRecorded(kyma *v1beta2.Kyma, accepted bundle.AcceptedReport) bool {
 	return status != nil && status.Observed != nil && status.Observed.Report == accepted.Content.String()
 }
 
-// unrecordedUntil returns the latest time at which another publisher can have received an unrecorded report. It returns
-// zero if this process has accepted a report.
+// unrecordedUntil returns the latest time at which another publisher may have received a report that is not in the
+// Kyma's status. It returns zero if this process has already accepted a report of the runtime.
 func (r *reports) unrecordedUntil(kyma *v1beta2.Kyma) time.Time {
 	known := r.remembered(kyma)
 	r.mu.Lock()
@@ -173,7 +177,7 @@ func (r *reports) unrecordedUntil(kyma *v1beta2.Kyma) time.Time {
 	return plan.LatestUnrecorded(kyma, r.began)
 }
 
-// past returns the time without its monotonic clock reading, or the current time if the time is in the future.
+// past returns a time without its monotonic clock reading. If the time is in the future, it returns the current time.
 func (r *reports) past(at time.Time) time.Time {
 	at = at.Round(0)
 	if now := r.now().Round(0); now.Before(at) {
@@ -182,7 +186,8 @@ func (r *reports) past(at time.Time) time.Time {
 	return at
 }
 
-// pull reads the digest of the latest report, and fetches the report if the digest differs from the known one.
+// pull reads the digest of the latest report. If it differs from the digest of the known report, pull fetches the
+// latest report.
 func (r *reports) pull(
 	ctx context.Context, runtime string, known digest.Digest, reply *answer,
 ) (digest.Digest, bundle.Fetched, error) {
@@ -210,8 +215,8 @@ func (r *reports) pull(
 	return newest, fetched, err
 }
 
-// remembered returns the latest known report of a Kyma's runtime. It is zero if the status contains a newer report of
-// another publisher.
+// remembered returns the last report that this publisher read. It returns zero if another publisher has read a newer
+// report, according to the Kyma's status.
 func (r *reports) remembered(kyma *v1beta2.Kyma) fleetstate.Report {
 	known := r.fleet.Of(kyma).Report
 	if known.Overtaken(kyma.Status.Runtime, r.now()) {
@@ -224,7 +229,7 @@ func (r *reports) remember(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	r.fleet.EditOf(kyma, func(known *fleetstate.Runtime) { known.Report = newest })
 }
 
-// fetchReport returns the latest report and emits Events about changes in it.
+// fetchReport returns the latest report of a Kyma's runtime. It emits Events about new information in the report.
 func (k *Kymas) fetchReport(
 	ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration, reply *answer,
 ) (fleetstate.Report, error) {
@@ -248,7 +253,8 @@ func (k *Kymas) fetchReport(
 	return newest, nil
 }
 
-// applyReport updates the status even if the report is unchanged, because an earlier write may have failed.
+// applyReport writes the report's data to the Kyma's status in memory. It does so even if the report has not changed,
+// because an earlier write to the API server may have failed.
 func (k *Kymas) applyReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	if newest.Accepted == nil || newest.Refused != nil {
 		return
@@ -271,7 +277,7 @@ func (k *Kymas) applyReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
 	runtime := plan.RuntimeID(kyma)
 	if before == nil && isRecorded(kyma, after) {
-		return // the previous process announced the refusal
+		return // the previous process already emitted this Event
 	}
 	warned := map[string]bool{}
 	if before != nil {
@@ -281,7 +287,7 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	}
 	for _, r := range after.Refused {
 		if !warned[r.Digest.String()+string(r.Reason)] {
-			// The registry may not contain the pushed bundle, so check the bundle again.
+			// The registry may contain another bundle than the one that was pushed, so check it in the next reconcile.
 			k.published(kyma).Recheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
 			k.announce(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused,

@@ -16,7 +16,7 @@ import (
 
 const (
 	reportTimesInterval = 5 * time.Second
-	// If a shard's message is older than reportTimesOutdated, its runtimes can have reported since then.
+	// If a shard's last report times are older than reportTimesOutdated, its runtimes may have sent newer reports.
 	reportTimesOutdated = 30 * time.Second
 	shardsTick          = time.Second
 )
@@ -72,7 +72,8 @@ func (r *reports) times() shard.ReportTimes {
 	return all
 }
 
-// lastReportOf combines the Kyma's status with received, the shard's last message, which can be nil.
+// lastReportOf returns the time of a runtime's last report from the Kyma's status or from the shard's report times,
+// whichever is newer. received can be nil.
 func lastReportOf(kyma *v1beta2.Kyma, received *shard.ReportTimes, now time.Time) silence.LastReport {
 	outdated := received == nil || now.Sub(received.At) > reportTimesOutdated
 	var since time.Time

@@ -24,7 +24,8 @@ var (
 	})
 )
 
-// The number of series grows with active rollouts, not with runtimes.
+// setRolloutMetrics updates the metrics about Rollouts. The number of time series depends on the number of active
+// Rollouts, not on the number of runtimes.
 func setRolloutMetrics(newest []*fleet.Rollout) {
 	rolloutStates.Reset()
 	rolloutRuntimes.Reset()

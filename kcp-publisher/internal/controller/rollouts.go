@@ -24,13 +24,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Rollouts creates and advances rollouts, and provides the catalog and gates for resolving Kymas. All of its state is
-// in the Rollout objects, so a new leader makes the same decisions.
+// Rollouts creates and advances Rollouts. It provides the catalog and the rollout decisions that are needed to resolve
+// Kymas. All of its state is in the Rollout objects, so a new leader makes the same decisions.
 type Rollouts struct {
 	Client  client.Client
 	Events  events.EventRecorder
 	Catalog *Catalog
-	// Interval is the time between two evaluations of an active rollout. Soak times and deadlines cause no events.
+	// Interval is the time between two evaluations of an active Rollout. Regular evaluations are necessary, because the
+	// end of a soak time or a deadline triggers no event.
 	Interval time.Duration
 	Now      func() time.Time
 
@@ -38,26 +39,26 @@ type Rollouts struct {
 	// share is this process's part of the Kymas. With a remote planner, Rollouts only reads the Rollout objects.
 	share  shard.Share
 	remote *RemotePlanner
-	// announce sends the shards the processed state of the control plane, and whether a rollout is active. It is nil
-	// without shards.
+	// announce notifies the shards which control plane objects the planner has processed (state), and whether a rollout
+	// is active. It is nil if this process is not the planner.
 	announce func(ctx context.Context, state string, active bool) error
 	view     atomic.Pointer[plan.View]
-	// quiet is the longest time between reports of a healthy runtime.
+	// quiet is the longest time between two reports of a healthy runtime.
 	quiet time.Duration
-	// Only Reconcile uses members and checked. checked contains the generations of the policies that warnOfflineAfter
-	// has checked.
+	// members and checked are only used by Reconcile. checked contains the generation of each policy that
+	// warnOfflineAfter has checked.
 	members plan.MemberCache
 	checked map[types.UID]int64
 }
 
 const (
 	rolloutInterval = 10 * time.Second
-	// reportsSettle is the time to collect reports before an evaluation.
+	// After a report, Rollouts waits for reportsSettle, to evaluate several reports together.
 	reportsSettle = 500 * time.Millisecond
 )
 
-// View returns the catalog and gates for resolving Kymas, or nil before the first evaluation. In a shard, it returns
-// nil until the planner has processed the same state.
+// View returns the catalog and the rollout decisions that are needed to resolve Kymas. It returns nil before the first
+// evaluation. In a shard, it also returns nil until the planner has processed the same control plane objects.
 func (r *Rollouts) View() *plan.View {
 	view := r.view.Load()
 	if view == nil || !r.remote.planned(view.State) {
@@ -66,14 +67,15 @@ func (r *Rollouts) View() *plan.View {
 	return view
 }
 
-// Reconcile evaluates the rollouts of all modules and channels.
+// Reconcile evaluates all Rollouts.
 func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	next := &plan.View{Catalog: r.Catalog.Snapshot()}
 	if next.Catalog == nil {
-		return ctrl.Result{}, nil // the first read of the catalog calls Reconcile again
+		return ctrl.Result{}, nil // called again after the first read of the catalog
 	}
 	if r.Catalog.changing() {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // a Git commit with policies can be partially applied
+		// A Git commit may be only partially applied.
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	inNamespace := client.InNamespace(r.Catalog.Namespace)
 	var policies fleet.RolloutPolicyList
@@ -83,22 +85,25 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, fmt.Errorf("list RolloutPolicies and Rollouts: %w", err)
 	}
 	if r.Catalog.changing() || r.Catalog.Snapshot() != next.Catalog {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the catalog changed during the read
+		// The catalog changed while the policies and Rollouts were read.
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	r.warnOfflineAfter(ctx, policies.Items)
 	if r.remote != nil {
 		next.State = shard.State(next.Catalog.Revision, policies.Items, rollouts.Items)
 	}
 	if !r.remote.planned(next.State) {
-		// The planner has not processed this state, or this shard's cache does not contain the planner's writes yet.
+		// The planner has not processed these objects yet, or this shard's cache does not contain the objects that the
+		// planner wrote.
 		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	var all []plan.Member
 	var round rollout.Round
-	var unsure bool // true if the last report of a runtime is not known for certain
+	// unsure is true if another publisher may have received a newer report of a runtime.
+	var unsure bool
 	if len(policies.Items)+len(rollouts.Items) > 0 {
 		var kymas v1beta2.KymaList
-		// The Kymas are only read, and copying many Kymas is expensive.
+		// Do not copy the Kymas, because they are only read and copying many Kymas is expensive.
 		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil {
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
@@ -136,7 +141,8 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, nil
 }
 
-// activate stores the view for resolving Kymas, or announces the state to the shards in the planner.
+// activate makes the result of an evaluation effective. It stores the view that is used to resolve Kymas. In the
+// planner, it announces the processed objects to the shards instead.
 func (r *Rollouts) activate(
 	ctx context.Context, next *plan.View, all []plan.Member, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout,
 	active bool,
@@ -146,11 +152,12 @@ func (r *Rollouts) activate(
 	}
 	before := r.view.Load()
 	if next.Same(before) {
-		next = before // a new pointer causes a full pass of every Kyma
+		// Keep the pointer. A new pointer would cause a complete reconcile of every Kyma.
+		next = before
 	}
 	r.view.Store(next)
 	if err := r.mark(ctx, before, next, all); err != nil {
-		r.view.Store(before) // the next evaluation then marks the Kymas again
+		r.view.Store(before) // the next evaluation queues the Kymas again
 		return err
 	}
 	return nil
@@ -173,7 +180,8 @@ func after(round rollout.Round, before []fleet.Rollout) []fleet.Rollout {
 	return all
 }
 
-// After the longest offlineAfter, no rollout awaits a runtime's report.
+// longestOffline returns the longest offlineAfter of all policies and Rollouts. After this time without a report, no
+// Rollout waits for a runtime.
 func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (longest time.Duration) {
 	for i := range policies {
 		longest = max(longest, policies[i].Spec.OfflineAfter.Duration)
@@ -184,7 +192,8 @@ func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (l
 	return longest
 }
 
-// write writes the results of an evaluation to the API server, before activate makes them effective.
+// write writes the Rollouts of an evaluation to the API server. This must succeed before activate makes the evaluation
+// effective.
 func (r *Rollouts) write(ctx context.Context, round *rollout.Round, before []fleet.Rollout) error {
 	for _, made := range slices.Clone(round.Create) {
 		status := made.Status
@@ -224,7 +233,8 @@ func (r *Rollouts) write(ctx context.Context, round *rollout.Round, before []fle
 	return nil
 }
 
-// refusedRollout returns the reason why a rollout cannot be created until a user changes something, or "".
+// refusedRollout returns the reason why the Rollout cannot be created until a user changes something. It returns "" if
+// the error can go away by itself.
 func refusedRollout(made *fleet.Rollout, before []fleet.Rollout, err error) string {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
@@ -239,7 +249,8 @@ func refusedRollout(made *fleet.Rollout, before []fleet.Rollout, err error) stri
 	return ""
 }
 
-// hold keeps the installed versions of the runtimes whose rollout cannot be created, and emits an Event on the policy.
+// hold must be called if a Rollout cannot be created. The runtimes keep their versions. It emits an Event about the
+// RolloutPolicy.
 func (r *Rollouts) hold(round *rollout.Round, refused *fleet.Rollout, why string) {
 	round.Hold(refused, bundle.Bounded(why, bundle.MaxMessageBytes))
 	policy := &corev1.ObjectReference{
@@ -249,7 +260,7 @@ func (r *Rollouts) hold(round *rollout.Round, refused *fleet.Rollout, why string
 	r.Events.Eventf(policy, nil, corev1.EventTypeWarning, fleet.ReasonRolloutRefused, "Rollout", "%s", eventNote(why))
 }
 
-// status returns a conflict if the rollout has changed since it was read.
+// status writes the status of a Rollout. It returns a conflict if the Rollout has changed since it was read.
 func (r *Rollouts) status(ctx context.Context, object *fleet.Rollout, status fleet.RolloutStatus) error {
 	before := object.DeepCopy()
 	object.Status = status
@@ -267,9 +278,9 @@ func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
 	}
 }
 
-// mark requests a reconciliation of every Kyma that the two views decide differently.
+// mark queues every Kyma for which the rollout decisions differ between the two views.
 func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
-	// After a slow change, Kymas are requeued for their next poll and would otherwise wait for this poll.
+	// During a slow change, Kymas were postponed to their next poll. Queue all Kymas, so that they do not wait for it.
 	if slow := r.Catalog.slowChange.Swap(false); slow || before == nil ||
 		before.Catalog.Revision != now.Catalog.Revision {
 		err := r.Catalog.markAll(ctx)
@@ -279,7 +290,7 @@ func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.
 		return err
 	}
 	if len(before.Gates) > 0 && len(all) == 0 {
-		return r.Catalog.markAll(ctx) // the last policy was deleted
+		return r.Catalog.markAll(ctx) // no policy exists anymore
 	}
 	differs := now.Differs(before)
 	for i := range all {

@@ -15,21 +15,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// rootAnnotator writes the expiry of the root of trust to an annotation of the publisher's Lease. The zero value does
-// nothing. It is not safe for concurrent use.
+// rootAnnotator writes the version and expiry of the root of trust to an annotation of the publisher's Lease. The zero
+// value does nothing. It is not safe for concurrent use.
 type rootAnnotator struct {
 	reader client.Reader
 	writer client.Client
 	lease  client.ObjectKey
-	// lastText is the annotation at the last read, and logged is the last logged error.
+	// lastText is the last known value of the annotation. logged is the last logged error.
 	lastText, logged string
 	read             time.Time
 }
 
-// The annotation or the Lease can be deleted, so it is checked at this interval.
+// The annotation is checked at this interval, because a user can delete the annotation or the Lease.
 const rootCheckInterval = 30 * time.Minute
 
-// note retries a failed write at the next check. Without leader election, it does nothing.
+// note writes the annotation if the root of trust has changed. After an error, the next call tries again. Without
+// leader election, the publisher has no Lease and note does nothing.
 func (n *rootAnnotator) note(ctx context.Context, root trust.Root, now time.Time) {
 	text := fleet.RootNote{Epoch: root.Epoch, Version: root.Version, Expires: root.Expires.UTC(),
 		Fleet: root.Fleet}.String()
@@ -48,7 +49,8 @@ func (n *rootAnnotator) note(ctx context.Context, root trust.Root, now time.Time
 			lease.Annotations = map[string]string{}
 		}
 		lease.Annotations[v1beta2.AnnotationRootOfTrust] = text
-		return n.writer.Update(ctx, lease) // a conflict prevents the loss of a renewal by the holder
+		// Update fails with a conflict if the holder has renewed the Lease in the meantime, so no renewal is lost.
+		return n.writer.Update(ctx, lease)
 	})
 	if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 		if why := fmt.Sprintf("write the root of trust to Lease %s: %v", n.lease, err); why != n.logged {

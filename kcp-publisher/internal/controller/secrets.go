@@ -85,8 +85,8 @@ func (k *Kymas) logUnknownRuntime(ctx context.Context, secret *corev1.Secret, kn
 		"secret", subject, "runtime", runtime, "namespace", k.Catalog.Namespace)
 }
 
-// addSecrets adds the Secrets for a runtime, unless its latest report was refused. problem is the reason why some
-// Secrets cannot be delivered.
+// addSecrets adds the Secrets to publish to r. It adds none if the runtime's latest report was refused. problem is the
+// reason why some Secrets cannot be published.
 func (k *Kymas) addSecrets(
 	ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report,
 ) (problem, err error) {
@@ -113,14 +113,15 @@ func (k *Kymas) addSecrets(
 		Recipient: status.Key.Recipient, All: all, Known: status.Secrets, Partial: k.secrets == nil,
 	}
 	if problem != nil || k.secrets == nil {
-		// an invalid or unread Secret must stay in the runtime
+		// a Secret that is invalid or could not be read must not be removed from the runtime
 		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{})
 	}
 	return problem, nil
 }
 
-// runtimeSecrets returns the valid Secrets for the runtime, and an error that lists the invalid ones. If two Secrets
-// have the same name in the runtime, it uses the older one.
+// runtimeSecrets returns the Secrets to publish to the runtime. there contains the Secrets in the control plane. It
+// returns an error that lists the invalid ones. If two Secrets have the same name in the runtime, it uses the older
+// one.
 func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 	byAge := slices.SortedFunc(slices.Values(there), func(a, b corev1.Secret) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -158,12 +159,14 @@ func runtimeSecret(secret *corev1.Secret) bundle.RuntimeSecret {
 		Name:      cmp.Or(secret.Annotations[v1beta2.AnnotationSecretName], secret.Name),
 		Labels:    ownLabels(secret.Labels), Type: secret.Type, Data: secret.Data,
 		Module: secret.Labels[v1beta2.LabelModuleName],
-		// A digest of the content would reveal information about the content.
+		// The revision does not depend on the Secret's content, because a digest would reveal information about the
+		// content.
 		Revision: string(secret.UID) + " " + secret.ResourceVersion,
 	}
 }
 
-// ownLabels returns a Secret's labels without Kyma's own, such as labels in kyma-project.io.
+// ownLabels returns the labels of a Secret without the labels that Kyma or kyma-pull use, such as those with the prefix
+// kyma-project.io.
 func ownLabels(all map[string]string) map[string]string {
 	own := maps.Clone(all)
 	maps.DeleteFunc(own, func(key, _ string) bool {

@@ -19,28 +19,28 @@ import (
 )
 
 const (
-	// enforcedFor is how long a successful probe of the admission policy is valid. unenforcedFor applies to a failed
-	// probe.
+	// The publisher probes the admission policy with a dry run. enforcedFor is the time until the next probe if the
+	// policy is installed, and unenforcedFor is the time if it is not.
 	enforcedFor   = 5 * time.Minute
 	unenforcedFor = 10 * time.Second
-	// policySettles is the time in which a missing policy is an error, because the API server applies a new policy with
-	// a delay. Afterwards, restricted settings are ignored.
+	// The API server applies a new policy with a delay. Therefore, a missing policy is an error for the time
+	// policySettles. Afterwards, the publisher ignores the settings that require the policy.
 	policySettles = 30 * time.Second
-	// maxWarned limits the number of Kymas whose last Event is remembered.
+	// maxWarned limits the number of Kymas for which the last Event is stored.
 	maxWarned = 10_000
 )
 
 var errPolicyUnknown = errors.New("failed to probe the admission policy for settings of Kymas")
 
-// settingsClient removes restricted settings from Kymas while the API server does not enforce the admission policy for
-// them.
+// settingsClient is a client that reads Kymas. If the API server does not enforce the admission policy, the client
+// removes the settings that require a permission.
 type settingsClient struct {
 	client.Client
 	events events.EventRecorder
 	now    func() time.Time
 
 	mu       sync.Mutex
-	known    bool // a probe succeeded
+	known    bool // a probe has succeeded
 	enforced bool
 	first    time.Time // time of the first probe
 	until    time.Time // time of the next probe
@@ -71,7 +71,8 @@ func (c *settingsClient) List(ctx context.Context, list client.ObjectList, opts 
 	if !is {
 		return nil
 	}
-	// A failed probe on one Kyma does not fail the list if the probe succeeds on another Kyma.
+	// A probe uses one Kyma and can fail because of that Kyma. List returns an error only if the probe fails for every
+	// Kyma.
 	var failed []*v1beta2.Kyma
 	for i := range kymas.Items {
 		if err := c.restrict(ctx, &kymas.Items[i], false); err != nil {
@@ -96,7 +97,8 @@ func (c *settingsClient) Status() client.SubResourceWriter {
 	return restrictedStatus{c.Client.Status(), c}
 }
 
-// The API server returns the whole Kyma after a status write.
+// restrictedStatus writes the status of Kymas. It also removes the settings from the result, because the API server
+// returns the whole Kyma.
 type restrictedStatus struct {
 	client.SubResourceWriter
 	settings *settingsClient
@@ -140,7 +142,7 @@ func (c *settingsClient) restrict(ctx context.Context, kyma *v1beta2.Kyma, warn 
 	return nil
 }
 
-// isNew reports whether an Event about these settings was not emitted yet.
+// isNew reports whether no Event about these settings of the Kyma has been emitted yet.
 func (c *settingsClient) isNew(kyma types.UID, names string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +156,8 @@ func (c *settingsClient) isNew(kyma types.UID, names string) bool {
 	return true
 }
 
-// probed uses the last probe, or a new one if the last one is too old.
+// probed reports whether the API server enforces the admission policy. It uses the result of the last probe if that is
+// recent enough.
 func (c *settingsClient) probed(ctx context.Context, kyma *v1beta2.Kyma) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// A pass without pending work stays settled for settlesFor poll intervals, but at most for settlesAtMost or one poll
-// interval, whichever is longer. After that time, a full pass runs even if nothing changed, because bundles and
-// certificates must be renewed.
+// After a reconcile without pending work, reconciles are skipped for settlesFor poll intervals if nothing changes. This
+// time is limited to settlesAtMost or one poll interval, whichever is longer. Then a complete reconcile is necessary,
+// because bundles and certificates must be renewed.
 const (
 	settlesFor    = 10
 	settlesAtMost = 5 * time.Minute
 )
 
-// settledUntil returns the end of the time in which passes can be skipped, or zero. The time ends early if the runtime
-// may become silent.
+// settledUntil returns the time until which reconciles can be skipped if nothing changes, or zero. It is earlier if the
+// runtime may become silent before.
 func settledUntil(
 	before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration,
 ) time.Time {

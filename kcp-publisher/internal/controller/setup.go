@@ -25,7 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-// indexRuntime is the index of Kymas by runtime ID.
+// indexRuntime is the name of the index of Kymas by runtime ID.
 const indexRuntime = "runtime"
 
 func setUpSignatures(mgr ctrl.Manager, kymas *Kymas) error {
@@ -52,7 +52,7 @@ func setUpPlanning(mgr ctrl.Manager, kymas *Kymas) error {
 	return setUpTrains(mgr, trains, kymas.Client, kymas.PollInterval)
 }
 
-// Setup adds the controllers to the manager. concurrency is the number of runtimes that are reconciled at once.
+// Setup adds the controllers to the manager. concurrency is the maximum number of concurrent reconciles of Kymas.
 func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err := indexRuntimes(mgr); err != nil {
 		return err
@@ -117,7 +117,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 			return err
 		}
 	}
-	// The publisher itself changes the status, so status changes are ignored.
+	// Ignore changes of the status, because the publisher itself writes it.
 	changes := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
 		predicate.AnnotationChangedPredicate{})
 	controlled := ctrl.NewControllerManagedBy(mgr).Named("kyma").
@@ -145,7 +145,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	return controlled.Complete(kymas)
 }
 
-// movesRollouts selects the changes of Kymas that can advance a rollout.
+// movesRollouts selects those changes of Kymas that can advance a Rollout.
 var movesRollouts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return plan.MovesRollouts(e.ObjectOld.(*v1beta2.Kyma), e.ObjectNew.(*v1beta2.Kyma))
 }}
@@ -157,7 +157,8 @@ func indexRuntimes(mgr ctrl.Manager) error {
 		})
 }
 
-// An initial event creates the first snapshot, even if the catalog is empty.
+// setUpCatalog adds the controller for the catalog. The channel c.again contains an initial event, so that the first
+// snapshot is created even if the catalog is empty.
 func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent) error {
 	c.Reader = mgr.GetClient()
 	c.Changed, c.again, c.moved = changed, start(), make(chan event.GenericEvent, 1)
@@ -168,7 +169,7 @@ func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent)
 		Complete(c)
 }
 
-// An initial event triggers the first read, even without Watchers.
+// setUpWatchers adds the controller for Watchers. An initial event triggers the first read even without Watchers.
 func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() time.Time) error {
 	w.Client, w.Namespace, w.now = mgr.GetClient(), namespace, now
 	return ctrl.NewControllerManagedBy(mgr).Named("watchers").
@@ -177,7 +178,8 @@ func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() t
 		Complete(w)
 }
 
-// Any report of a runtime can advance a rollout. A shard also reacts to status changes of Rollouts.
+// setUpRollouts adds the controller for Rollouts. Any report of a runtime can advance a Rollout. A shard also reacts to
+// the status of Rollouts, because the planner writes it.
 func setUpRollouts(mgr ctrl.Manager, r *Rollouts, api client.Client, pollInterval time.Duration) error {
 	r.Client, r.Interval = api, min(pollInterval, rolloutInterval)
 	steps := []builder.WatchesOption{builder.WithPredicates(predicate.GenerationChangedPredicate{})}

@@ -17,26 +17,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/signature"
 )
 
-// SignatureKeys updates the verifier's keys from Secrets in the control plane, and its policy from a file. Without a
-// verifier, it does nothing.
+// SignatureKeys updates the keys and the policy of the signature verifier. The keys come from Secrets in the control
+// plane and the policy from a file. If Verifier is nil, it does nothing.
 type SignatureKeys struct {
 	Verifier   *signature.Verifier
 	Components *component.Reader
 	Reader     client.Reader
 	Namespace  string
-	// PolicyFile is checked every Interval, together with its key files.
+	// PolicyFile is read every Interval, together with the key files that it references.
 	PolicyFile string
 	Interval   time.Duration
 
 	changed func(context.Context) error
 	problem string // the last logged problem
-	behind  bool   // the policy changed, but the Kymas are not yet queued
+	behind  bool   // the policy has changed, but the Kymas are not queued yet
 }
 
-// NeedLeaderElection returns true, because only one publisher uses the policy.
+// NeedLeaderElection returns true, because only the process that publishes bundles uses the policy.
 func (s *SignatureKeys) NeedLeaderElection() bool { return true }
 
-// Start reloads the policy after changes, until the context ends. An invalid policy does not replace the previous one.
+// Start reads the policy file regularly until the context ends. If the file is invalid, the previous policy stays in
+// effect.
 func (s *SignatureKeys) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("signatures")
 	tick := time.NewTicker(max(s.Interval, time.Second))
@@ -58,7 +59,7 @@ func (s *SignatureKeys) Start(ctx context.Context) error {
 	}
 }
 
-// A changed policy applies to all components and Kymas again.
+// follow reads the policy file. If the policy has changed, all components are verified again and all Kymas are queued.
 func (s *SignatureKeys) follow(ctx context.Context, log logr.Logger) error {
 	policy, err := signature.ReadPolicy(s.PolicyFile)
 	if err != nil {
@@ -78,16 +79,16 @@ func (s *SignatureKeys) follow(ctx context.Context, log logr.Logger) error {
 	return nil
 }
 
-// SignatureSecrets selects the Secrets with public keys.
+// SignatureSecrets returns the label selector of the Secrets that contain public keys for signatures.
 func SignatureSecrets() labels.Selector {
 	labeled, err := labels.NewRequirement(v1beta2.LabelSignature, selection.Exists, nil)
 	if err != nil {
-		panic(err) // the label is a valid constant
+		panic(err) // cannot happen: the label is a valid constant
 	}
 	return labels.NewSelector().Add(*labeled)
 }
 
-// Reconcile reads all keys and verifies all components and Kymas again.
+// Reconcile reads the keys from all Secrets. All components are then verified again, and all Kymas are queued.
 func (s *SignatureKeys) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var secrets corev1.SecretList
 	if err := s.Reader.List(ctx, &secrets, client.InNamespace(s.Namespace),

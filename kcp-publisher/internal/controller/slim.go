@@ -14,7 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// Slimmer reduces the memory of cached Kymas and reports by storing equal parts once. It is safe for concurrent use.
+// Slimmer reduces the memory for cached Kymas and reports. It stores a part that several of them contain only once. It
+// is safe for concurrent use.
 type Slimmer struct {
 	parts *memo.Memo[partKey, storedPart]
 }
@@ -33,8 +34,8 @@ const (
 	texts
 )
 
-// maxPartsBytes limits the total size of the stored parts. Without the limits, a runtime could fill the memory with its
-// reports.
+// maxPartsBytes limits the total size of the stored parts, and maxPartBytes the size of one part. Without limits, a
+// runtime could fill the memory with its reports.
 const (
 	maxPartsBytes = 16 << 20
 	maxPartBytes  = 16 << 10
@@ -45,7 +46,7 @@ type storedPart struct {
 	bytes int
 }
 
-// NewSlimmer returns an empty Slimmer.
+// NewSlimmer returns a Slimmer that stores no parts yet.
 func NewSlimmer() *Slimmer {
 	return &Slimmer{
 		memo.New(memo.Limit{Bytes: maxPartsBytes}, func(_ partKey, part storedPart) int {
@@ -54,7 +55,8 @@ func NewSlimmer() *Slimmer {
 	}
 }
 
-// share returns the stored part that equals the given part. If none is stored, it stores the result of keep.
+// share returns the stored part that equals the given part. If no equal part is stored yet, it stores and returns the
+// result of keep.
 func share[T any](s *Slimmer, of kind, part T, keep func(T) T) T {
 	var text []byte
 	if plain, is := any(part).(string); is {
@@ -82,7 +84,8 @@ func encodedOf(data any) []byte {
 	return text
 }
 
-// Transform removes unused parts of a Kyma, and shares equal parts. It is a cache transform.
+// Transform is a cache transform for Kymas. It removes unused fields, and replaces parts that several Kymas contain
+// with a shared copy.
 func (s *Slimmer) Transform(object any) (any, error) {
 	kyma, is := object.(*v1beta2.Kyma)
 	if !is {
@@ -135,8 +138,10 @@ func (s *Slimmer) runtime(r *v1beta2.RuntimeStatus) {
 func (s *Slimmer) report(report *bundle.AcceptedReport) {
 	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.common(report.AgentVersion),
 		s.common(report.KubernetesVersion), s.common(report.Fleet)
-	report.Report = report.WithoutDetails() // details can be large, and clients read them from the registry
-	report.Certificate = ""                 // the certificate is not needed after the key was identified
+	// Details can be large. Clients read them from the registry, not from this process.
+	report.Report = report.WithoutDetails()
+	// The certificate was only needed to find the key that signed the report.
+	report.Certificate = ""
 	if report.Kyma != nil {
 		report.Kyma.Spec.Modules = s.asked(report.Kyma.Spec.Modules)
 	}
@@ -185,5 +190,5 @@ func (s *Slimmer) object(object *v1beta2.TrackingObject) *v1beta2.TrackingObject
 	return share(s, trackedObjects, object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
 }
 
-// The copy does not share memory with the data that contained the text.
+// common returns a shared copy of the text. The copy does not keep the memory of a larger document alive.
 func (s *Slimmer) common(text string) string { return share(s, texts, text, strings.Clone) }

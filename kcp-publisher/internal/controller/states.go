@@ -15,7 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// The number of series grows with the catalog, never with runtimes.
+// These metrics count runtimes and modules. The number of time series depends on the size of the catalog, not on the
+// number of runtimes.
 var (
 	runtimesByState = measure.Definition{
 		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes by the state of their Kyma.", Kind: measure.KindGauge,
@@ -76,22 +77,23 @@ type states struct {
 	counts map[fleetstate.Series]int
 }
 
-// part counts the runtimes of one publisher or shard. A Kyma that moves between shards is counted twice for a short
-// time, but is never missing.
+// part counts the runtimes of one publisher process or shard. While a Kyma moves between shards, it can be counted
+// twice, but it is never missing.
 type part struct {
 	fleet *fleetstate.Fleet
-	// ready reports whether the pending work of the Kymas is known. Nil means unknown.
+	// ready returns true as soon as the publisher knows for which Kymas work is pending. If ready is nil, it is not
+	// known.
 	ready func() bool
 }
 
 const (
-	// otherModules replaces modules and versions outside the catalog, because runtimes can report any name.
-	// unknownVersion replaces an unreported version.
+	// otherModules is the metric label for modules and versions that are not in the catalog, because runtimes can
+	// report any name. unknownVersion is the metric label if the runtime has not reported a version.
 	otherModules   = "(other)"
 	unknownVersion = "(unknown)"
 )
 
-// Only modules and versions in the catalog have their own time series.
+// known reports which modules and versions are in the catalog. Only these have their own time series.
 type known interface {
 	Has(module string) bool
 	HasVersion(module, version string) bool
@@ -107,7 +109,7 @@ func (s *states) join(p *part) {
 	s.parts[p] = struct{}{}
 }
 
-// leave removes a part, because another process counts its Kymas from now on.
+// leave removes the counts of a part. It must be called when another process becomes responsible for the part's Kymas.
 func (s *states) leave(p *part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +123,8 @@ func (s *states) leave(p *part) {
 	delete(s.parts, p)
 }
 
-// The result contains a series several times if it counts several modules of the runtime.
+// seriesOf returns the time series that count a runtime. If a series counts several modules of the runtime, the result
+// contains it several times.
 func seriesOf(r fleet.Runtime, catalog known) []fleetstate.Series {
 	all := []fleetstate.Series{
 		{Metric: runtimesByState.Name, First: string(r.State)}, {
@@ -156,7 +159,7 @@ func (s *states) set(p *part, kyma types.NamespacedName, r fleet.Runtime, catalo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, joined := s.parts[p]; !joined {
-		return // the part was removed
+		return // the part was removed by leave
 	}
 	p.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
 		if slices.Equal(r.Counted.In, next.In) {
@@ -219,14 +222,15 @@ func (s *states) Collect(to chan<- prometheus.Metric) {
 	send(publishPendingSince, of.pending > 0, float64(of.since.Unix()))
 }
 
-// sums contains the totals of all parts, the oldest last report, and the time since which work is pending.
+// sums contains the totals of all parts. lastReport is the oldest last report of a runtime, and since is the time since
+// which work is pending.
 type sums struct {
 	counted, pending  int
 	lastReport, since time.Time
 	ready             bool
 }
 
-// The caller must hold the mutex.
+// sum adds up the counts of all parts. The caller must hold s.mu.
 func (s *states) sum() (all sums) {
 	for p := range s.parts {
 		ready := p.ready != nil && p.ready()
@@ -245,8 +249,8 @@ func (s *states) sum() (all sums) {
 	return all
 }
 
-// newestReport returns the time of a runtime's last report, or zero. An unchanged report does not change the status, so
-// the last report can be newer than the status.
+// newestReport returns the time of a runtime's last report, or zero. It can be later than the time in the Kyma's
+// status, because an unchanged report does not cause a status update.
 func newestReport(r *fleetstate.Runtime) time.Time {
 	at := r.Counted.LastReport
 	known := r.Report.Arrived
@@ -266,8 +270,8 @@ func older(a, b time.Time) time.Time {
 	return a
 }
 
-// appliedAfter returns the time from issuing a bundle to the report that first lists it as applied. isFirst is true for
-// that report.
+// appliedAfter returns the time between issuing a bundle and receiving the first report that contains the bundle as
+// applied. isFirst is false if after does not contain such a first report.
 func appliedAfter(before, after v1beta2.KymaStatus) (took time.Duration, isFirst bool) {
 	r := after.Runtime
 	if r == nil || r.Published == nil || r.Observed == nil || r.Observed.Digest != r.Published.Digest ||

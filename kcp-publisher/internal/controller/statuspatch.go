@@ -12,10 +12,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// statusPatch is a merge patch of a Kyma's status. It equals the patch of client.MergeFrom, but does not encode the
-// whole Kyma.
+// statusPatch is a merge patch of a Kyma's status. It has the same content as the patch of client.MergeFrom, but does
+// not encode the rest of the Kyma.
 //
-// The patch requires the previous version of the Kyma, so an outdated publisher cannot overwrite newer data.
+// The patch contains the Kyma's resource version. A publisher with an outdated Kyma gets a conflict and cannot
+// overwrite newer data.
 type statusPatch struct{ before *v1beta2.Kyma }
 
 func (p statusPatch) Type() types.PatchType { return types.MergePatchType }
@@ -41,7 +42,7 @@ func (p statusPatch) Data(object client.Object) ([]byte, error) {
 	return withModules(patch, modules)
 }
 
-// A merge patch of a list always contains the whole list.
+// withModules sets the list of modules in a patch. A merge patch must always contain the whole list.
 func withModules(patch []byte, modules []v1beta2.ModuleStatus) ([]byte, error) {
 	var changed struct {
 		Metadata json.RawMessage            `json:"metadata,omitempty"`

@@ -20,7 +20,8 @@ var (
 	})
 )
 
-// The number of series grows with policies, never with modules or runtimes.
+// setTrainMetrics updates the metrics about PromotionPolicies. The number of time series depends on the number of
+// policies, not on the number of modules or runtimes.
 func setTrainMetrics(outcomes []train.Outcome) {
 	trainVersions.Reset()
 	trainPromoted.Reset()

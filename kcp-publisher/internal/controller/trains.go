@@ -25,16 +25,17 @@ import (
 // these statuses.
 type Trains struct {
 	client client.Client
-	// direct reads from the API server, because a cache can miss the last promotion.
+	// direct reads from the API server, because the cache may not contain the last promotion yet.
 	direct  client.Reader
 	events  events.EventRecorder
 	catalog *Catalog
-	// mayWrite returns an error if this process has lost its lease.
+	// mayWrite returns an error if this process no longer holds its Lease.
 	mayWrite func() error
 	now      func() time.Time
 	// partial is true if this publisher does not reconcile all Kymas of the namespace. It then promotes no versions.
 	partial bool
-	// interval is the time between two evaluations of policies. Reports of runtimes cause no events.
+	// interval is the time between two evaluations of all policies. Regular evaluations are necessary, because reports
+	// of runtimes trigger no events.
 	interval time.Duration
 	members  plan.MemberCache
 }
@@ -46,7 +47,8 @@ const (
 
 const trainFieldManager = "kcp-publisher-train"
 
-// api ignores settings of Kymas that their authors had no permission to set.
+// setUpTrains adds the controller for PromotionPolicies. The client api removes settings from Kymas that their authors
+// had no permission to set.
 func setUpTrains(mgr ctrl.Manager, t *Trains, api client.Client, pollInterval time.Duration) error {
 	t.client, t.direct, t.events = api, mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
 	t.interval = min(6*pollInterval, trainInterval)
@@ -67,7 +69,7 @@ func setUpTrains(mgr ctrl.Manager, t *Trains, api client.Client, pollInterval ti
 	return nil
 }
 
-// Reconcile evaluates all policies.
+// Reconcile evaluates all PromotionPolicies.
 func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var policies fleet.PromotionPolicyList
 	inNamespace := client.InNamespace(t.catalog.Namespace)
@@ -83,14 +85,16 @@ func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 		return ctrl.Result{}, nil
 	}
 	if t.catalog.Snapshot() == nil || t.catalog.changing() {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the catalog is unknown or partially applied
+		// The catalog is not known yet or is being changed.
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	in, err := t.read(ctx, policies.Items)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if t.catalog.changing() {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // a change began during the reads
+		// The catalog changed while the objects were read.
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil
 	}
 	outcomes := train.Plan(in)
 	metas := map[string]*v1beta2.ModuleReleaseMeta{}
@@ -141,8 +145,8 @@ func (t *Trains) read(ctx context.Context, policies []fleet.PromotionPolicy) (tr
 	return in, nil
 }
 
-// perform promotes one version, or emits an Event if the policy sets promoteBy to Command. It reports whether the
-// ModuleReleaseMeta has changed since it was read.
+// perform promotes one version. If the policy sets promoteBy to Command, it only emits an Event. outdated is true if
+// the ModuleReleaseMeta has changed since it was read.
 func (t *Trains) perform(
 	ctx context.Context, one *train.Outcome, due train.Promotion, meta *v1beta2.ModuleReleaseMeta,
 ) (outdated bool) {

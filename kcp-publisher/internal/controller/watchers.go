@@ -28,19 +28,19 @@ var watchedChanges = measure.Counters[string](measure.Definition{
 	Labels: []string{"watcher"}, Leader: true,
 })
 
-// Watchers reads the Watcher objects, provides the valid ones for all bundles, and writes their status.
+// Watchers reads the Watcher objects, provides the valid ones for the bundles, and writes the status of all of them.
 type Watchers struct {
 	Client    client.Client
 	Namespace string
 
-	// changed requests a reconciliation of every Kyma, or is nil. silent is true if another replica writes the status.
+	// changed queues every Kyma, or is nil. silent is true if another process writes the status of the Watchers.
 	changed  func(context.Context) error
 	silent   bool
 	now      func() time.Time
 	accepted atomic.Pointer[[]bundle.Watcher]
 }
 
-// Snapshot returns the watchers, sorted by name. known is false before the first read.
+// Snapshot returns the valid Watchers, sorted by name. known is false before the first read.
 func (w *Watchers) Snapshot() (watchers []bundle.Watcher, known bool) {
 	accepted := w.accepted.Load()
 	if accepted == nil {
@@ -59,7 +59,8 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	before := w.accepted.Swap(&next)
 	if before != nil && w.changed != nil && !equality.Semantic.DeepEqual(*before, next) {
 		if err := w.changed(ctx); err != nil {
-			w.accepted.Store(before) // the next reconciliation then calls w.changed again
+			// The next reconcile then compares with the old Watchers again, and calls w.changed.
+			w.accepted.Store(before)
 			return ctrl.Result{}, err
 		}
 		ctrl.LoggerFrom(ctx).Info("watchers changed", "watchers", len(next))
@@ -100,7 +101,8 @@ func (w *Watchers) writeStatus(ctx context.Context, watcher *v1beta2.Watcher, re
 	return nil
 }
 
-// maxWatchEvents limits the Events of one watcher for one report. The last Event summarizes the rest.
+// maxWatchEvents limits the number of Events for one Watcher and one report. The last Event summarizes all further
+// changes.
 const maxWatchEvents = 8
 
 type watchNews struct {
@@ -109,8 +111,8 @@ type watchNews struct {
 	trouble string
 }
 
-// newsOf returns the changes that watchers observed since the previous report, whose sequence is last. It omits invalid
-// entries, because a report is untrusted.
+// newsOf returns the object changes that are new in this report. last is the sequence number of the previous report.
+// newsOf omits invalid entries, because a report is untrusted.
 func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watchNews {
 	var all []watchNews
 	left := bundle.MaxWatchedReported
@@ -152,8 +154,8 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			if more := len(news.objects) - maxWatchEvents; i == maxWatchEvents-1 && more > 0 {
 				note += fmt.Sprintf(", and %d more", more)
 			}
-			// The API server merges equal Events into one with a count, so the object must be part of the Event's
-			// identity.
+			// The API server counts Events with the same reference as one Event. The reference therefore contains the
+			// changed object, so that each object has its own Event.
 			about := &corev1.ObjectReference{
 				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace,
 				Name:      news.watcher.Name,

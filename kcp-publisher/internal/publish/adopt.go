@@ -18,8 +18,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// adopt returns the base for a runtime's next bundle. It reads the registry if the last check is too old or the status
-// records another bundle. checked is true if the registry contains the published bundle.
+// adopt decides on which bundle the runtime's next bundle is based. It reads the registry if the last check is too old,
+// or if the Kyma's status contains a newer bundle. checked is true if the registry was read and contains the published
+// bundle.
 func (p *Publisher) adopt(
 	ctx context.Context, record *Record, runtime plan.Runtime, keys *Keys,
 ) (adopted plan.Adopted, checked bool, err error) {
@@ -38,14 +39,15 @@ func (p *Publisher) adopt(
 	case adopted.Deviation == nil && isRead:
 		at = now
 	case adopted.Deviation == nil:
-		at = now.Add(-rand.N(p.Recheck)) // spread the next checks of all runtimes over time
+		// Choose a random time, so that the next checks of all runtimes are spread over time.
+		at = now.Add(-rand.N(p.Recheck))
 	}
 	record.published(adopted.Kept(), stored.Digest, at)
 	return adopted, adopted.Deviation == nil && adopted.Keep && isRead, nil
 }
 
-// stored returns the bundle in the registry. For the known bundle, it only checks that all blobs exist. isRead is true
-// if the documents were checked.
+// stored returns the runtime's bundle in the registry. If it is the same bundle as known, stored only checks that the
+// registry contains all of its blobs. isRead is true if the documents were checked.
 func (p *Publisher) stored(
 	ctx context.Context, runtime string, keys *Keys, known *plan.Published,
 ) (stored plan.Stored, isRead bool, err error) {
@@ -69,7 +71,8 @@ func (p *Publisher) stored(
 	if known == nil {
 		return read(ctx, repository, runtime, nil, keys.Root, keys.Former)
 	}
-	// Agents fetch the manifest by digest, and the registry can lose it even if the tag exists.
+	// Agents fetch the manifest by digest. Check the digest, too, because a registry can have the tag but not the
+	// manifest.
 	switch _, err := store.Head(ctx, repository, known.Digest.String()); {
 	case errors.Is(err, store.ErrNotFound):
 		return plan.Stored{Digest: known.Digest, Bundle: known}, true, nil
@@ -80,7 +83,8 @@ func (p *Publisher) stored(
 	return plan.Stored{Digest: known.Digest, Bundle: known, Whole: whole}, true, err
 }
 
-// Read returns the verified bundle of a runtime in the registry. An error means that the registry could not be read.
+// Read reads and verifies a runtime's bundle in the registry. If the bundle cannot be verified, Stored.Bundle is nil.
+// An error means that the registry could not be read.
 func Read(
 	ctx context.Context, place store.Store, runtime string, root trust.Root, former ...trust.Root,
 ) (plan.Stored, error) {
@@ -92,7 +96,7 @@ func Read(
 	return stored, err
 }
 
-// read implements Read with the cache opened. fetched is true if it fetched the documents.
+// read does the same as Read, but caches decoded desired states in opened. fetched is true if it fetched the documents.
 func read(
 	ctx context.Context, repository store.Reader, runtime string, opened *memo.Memo[documents, openedState],
 	root trust.Root, former []trust.Root,
@@ -107,7 +111,7 @@ func read(
 	stored = plan.Stored{Digest: digest.FromBytes(manifest.Bytes)}
 	verified, err := bundle.Adopt(manifest, runtime, root, former...)
 	if err != nil {
-		return stored, true, nil //nolint:nilerr // a bundle that does not verify is replaced
+		return stored, true, nil //nolint:nilerr // the publisher replaces a bundle that it cannot verify
 	}
 	stored.Key = verified.KeyThumbprint
 	stored.Bundle = &plan.Published{
@@ -136,5 +140,5 @@ func read(
 	return stored, !known, nil
 }
 
-// Release removes the cached data of the record's runtime.
+// Release drops the cached data of a runtime. It must be called before a Record is discarded.
 func (p *Publisher) Release(record *Record) { p.resolved.Release(&record.resolution) }

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// maxDocumentBytes limits new documents for one runtime within documentPeriod. A runtime could otherwise fill the
-	// registry by changing its request.
+	// maxDocumentBytes limits the size of the new documents for one runtime within documentPeriod. Without the limit, a
+	// runtime could fill the registry by changing its module request again and again.
 	maxDocumentBytes = 4 * bundle.MaxDocumentBytes
 	documentPeriod   = 24 * time.Hour
 )
 
-// allowance limits the size of new documents for one runtime.
+// allowance limits the total size of the new documents that are written for one runtime.
 type allowance struct {
 	limiter *rate.Limiter
-	// state is the digest of the last counted state, which is not counted again.
+	// state is the digest of the last desired state that was counted. It is not counted a second time.
 	state digest.Digest
 }
 
-// check returns an error if the runtime must not write size bytes for the state now.
+// check returns an error if size bytes of documents for a desired state exceed the runtime's limit now.
 func (a *allowance) check(state digest.Digest, size int, now time.Time) error {
 	if a.state == state || a.full().TokensAt(now) >= float64(size) {
 		return nil

@@ -6,14 +6,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// checkedCertificate caches the agent's last valid certificate with the keys that verified it.
+// checkedCertificate caches the agent's last valid certificate and the keys with which it was verified.
 type checkedCertificate struct {
 	by            *Keys
 	text, runtime string
 	trust.Certificate
 }
 
-// check returns the result of Root.CheckCertificate, from the cache if possible.
+// check verifies a certificate like Root.CheckCertificate, or returns the cached result.
 func (c *checkedCertificate) check(keys *Keys, text, runtime string, now time.Time) (trust.Certificate, error) {
 	if c.by == keys && c.text == text && c.runtime == runtime && c.Covers(now) {
 		return c.Certificate, nil

@@ -7,10 +7,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// maxChangesBytes limits the size of cached differences, and maxChanges the number of state pairs.
+// maxChangesBytes limits the size of the cached differences between desired states. maxChanges limits their number.
 const maxChangesBytes, maxChanges = 8 << 20, 1_000
 
-// statePair contains the digests of a desired state and its successor.
+// statePair contains the digests of two consecutive desired states of a runtime.
 type statePair struct{ before, after digest.Digest }
 
 func newChanges() *memo.Memo[statePair, *plan.Changes] {
@@ -20,7 +20,8 @@ func newChanges() *memo.Memo[statePair, *plan.Changes] {
 		})
 }
 
-// Most runtimes of a fleet have one of a few states, so changesBetween caches the differences.
+// changesBetween returns the modules that differ between two bundles. It caches the result, because many runtimes have
+// the same desired states.
 func (p *Publisher) changesBetween(before, after *plan.Published) *plan.Changes {
 	pair := statePair{before.StateBlob.Digest, after.StateBlob.Digest}
 	changes, found := p.changes.Find(pair)

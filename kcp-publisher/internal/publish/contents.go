@@ -20,37 +20,38 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// contentLife is how long a component's content is cached. During a promotion, thousands of runtimes need the same
-// contents.
+// contentLife is the time for which a component's content is cached. During a promotion, thousands of runtimes need the
+// same content at the same time.
 const contentLife = 2 * time.Second
 
-// Different contents have different IDs.
+// foundContent is the cached content of a component. id is a hash of the content.
 type foundContent struct {
 	resolve.Content
 	id digest.Digest
 	at time.Time
 	by contentRules
-	// bytes is the size of the encoded content.
+	// bytes is the size of the encoded content in bytes.
 	bytes int
 }
 
-// A descriptor is compared by pointer, so an inline descriptor has a new key after each change of the catalog.
+// contentKey is the cache key of a component's content. An inline descriptor is compared by its pointer, so each change
+// of the catalog leads to new keys.
 type contentKey struct {
 	resolve.Ref
 	descriptor  *ocm.Descriptor
 	namesItself bool
 }
 
-// contentRules identifies the signature policy and the root of trust of a content check.
+// contentRules identifies the signature policy and the root of trust with which a component's content was verified.
 type contentRules struct {
 	round int
 	root  int64
 }
 
-// maxContentsBytes limits the size of each cache of contents.
+// maxContentsBytes limits the size of each of the two caches for component contents.
 const maxContentsBytes = 32 << 20
 
-// neededContents contains the contents of all components for a request.
+// neededContents contains the contents of all components that a request needs.
 type neededContents struct {
 	contents map[resolve.Ref]resolve.Content
 	id       digest.Digest
@@ -59,7 +60,7 @@ type neededContents struct {
 	bytes    int
 }
 
-// maxNeeded limits the number of requests with cached contents.
+// maxNeeded limits the number of cached neededContents.
 const maxNeeded = 1_000
 
 func newContentsFound() *memo.Memo[contentKey, foundContent] {
@@ -75,7 +76,8 @@ func newContentsNeeded() *memo.Memo[resolutionKey, neededContents] {
 		})
 }
 
-// Thousands of runtimes have equal requests, which share one lookup.
+// needed returns the contents of all components that a request needs. It caches the result, because thousands of
+// runtimes can have equal requests.
 func (p *Publisher) needed(
 	ctx context.Context, asked resolutionKey, request resolve.Request, snapshot *catalog.Snapshot,
 ) (neededContents, error) {
@@ -91,7 +93,8 @@ func (p *Publisher) needed(
 	fresh := neededContents{contents: contents, id: digest.FromBytes(encoded(ids)), at: now, by: rules, bytes: bytes}
 	for _, content := range contents {
 		if content.Err != nil {
-			return fresh, nil // the component reader caches errors
+			// Do not cache the contents here, because the component reader caches errors.
+			return fresh, nil
 		}
 	}
 	p.pruneContents(now)
@@ -117,7 +120,8 @@ func (p *Publisher) pruneContents(now time.Time) {
 	}
 }
 
-// contents reads each component of a request once. The error of an unreadable component only affects its module.
+// contents reads each component in needs once. If a component cannot be read, its content contains the error, so that
+// only its module is affected.
 func (p *Publisher) contents(
 	ctx context.Context, needs []resolve.Need,
 ) (contents map[resolve.Ref]resolve.Content, ids []digest.Digest, bytes int, err error) {
@@ -139,7 +143,8 @@ func (p *Publisher) contents(
 	return contents, ids, bytes, nil
 }
 
-// If the component cannot be read, the content contains the error. found itself only returns an error of the context.
+// found reads a component's content. If the component cannot be read, the content contains the error. The method itself
+// returns an error only if the context has ended.
 func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentRules) (foundContent, error) {
 	key, now := contentKey{need.Ref, need.Descriptor, need.NamesItself}, p.Now()
 	known, _ := p.contentsFound.Find(key)
@@ -153,14 +158,15 @@ func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentR
 	id, bytes := idOf(need.Ref, content, err)
 	fresh := foundContent{Content: content, id: id, at: now, by: rules, bytes: bytes}
 	if fresh.Err = err; err != nil {
-		return fresh, nil // the component reader caches errors
+		// Do not cache the content here, because the component reader caches errors.
+		return fresh, nil
 	}
 	p.pruneContents(now)
 	p.contentsFound.Put(key, fresh)
 	return fresh, nil
 }
 
-// idOf returns the digest and the size of an encoded content, including its error.
+// idOf returns the digest and the size in bytes of an encoded content. The encoding includes the error.
 func idOf(ref resolve.Ref, content resolve.Content, err error) (id digest.Digest, bytes int) {
 	problem := ""
 	if err != nil {
@@ -229,7 +235,8 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 	return content, p.prove(ctx, root, all, evidence, &content)
 }
 
-// defaultCR copies the resource with a module's default CR for runtimes, and decodes it.
+// defaultCR copies the component resource that contains a module's default CR to the registry of the runtimes, and
+// decodes it.
 func (p *Publisher) defaultCR(
 	ctx context.Context, c component.Component, r ocm.Resource, evidence *evidence,
 ) (*resolve.DefaultCR, error) {
@@ -255,7 +262,7 @@ func (p *Publisher) component(ctx context.Context, need resolve.Need) (component
 	return p.Components.Component(ctx, need.Component, need.Version)
 }
 
-// part copies a resource's content to the location from which runtimes read it.
+// part copies the content of a component resource to the registry of the runtimes.
 func (p *Publisher) part(
 	ctx context.Context, c component.Component, r ocm.Resource, kind v1beta2.ImageSpecType, evidence *evidence,
 ) (resolve.Part, error) {

@@ -16,13 +16,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Keys contains a Publisher's signing keys and the root of trust.
+// Keys contains a Publisher's signing keys and the root of trust that lists them.
 type Keys struct {
 	Root trust.Root
-	// Former contains earlier versions of the root. The publisher also recognizes bundles with their keys.
+	// Former contains the earlier versions of the root of trust. The publisher also verifies existing bundles with the
+	// keys in these versions.
 	Former []trust.Root
 	Signer trust.Signer
-	// Enroll signs agents' certificates, or is nil.
+	// Enroll signs the agents' certificates. If it is nil, the publisher issues no certificates.
 	Enroll trust.Signer
 
 	thumbprint, enrollThumbprint string
@@ -42,8 +43,8 @@ func (k *Keys) identify() error {
 	return nil
 }
 
-// Fit returns an error if agents would refuse the keys' signatures now. It does not read the registry. A refusal is a
-// *refusal.Error.
+// Fit checks, without reading the registry, whether agents would accept signatures of these keys now. If they would
+// not, it returns a *refusal.Error.
 func (k Keys) Fit(now time.Time) error {
 	if err := k.identify(); err != nil {
 		return err
@@ -71,8 +72,8 @@ func (k *Keys) fit(now time.Time) error {
 	return nil
 }
 
-// CheckNewest returns a *refusal.Error if the store contains a newer valid version of the root. Agents would then use
-// that version, which may not list these keys.
+// CheckNewest returns a *refusal.Error if the store contains a newer valid version of the root of trust. Agents then
+// use the newer version, and it may not list these keys.
 func (k *Keys) CheckNewest(ctx context.Context, place store.Store) error {
 	newest, _, _, err := store.FollowRoot(ctx, place, k.Root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -95,9 +96,9 @@ func thumbprintOf(signer trust.Signer) (string, error) {
 	return trust.Thumbprint(public)
 }
 
-// ReplaceKeys replaces the keys of a running Publisher and publishes the new roots. It returns true if the keys
-// changed, in which case every runtime needs a new bundle. The new keys take effect even if agents would refuse them;
-// see CheckKeys.
+// ReplaceKeys replaces the keys of a running Publisher and publishes the new versions of the root of trust. It returns
+// true if the keys changed. Every runtime then needs a new bundle. The new keys take effect even if agents would refuse
+// their signatures. CheckKeys detects this.
 func (p *Publisher) ReplaceKeys(ctx context.Context, keys Keys) (replaced bool, err error) {
 	if err := keys.identify(); err != nil {
 		return false, err
@@ -106,7 +107,8 @@ func (p *Publisher) ReplaceKeys(ctx context.Context, keys Keys) (replaced bool, 
 	defer p.keysLock.Unlock()
 	begins := p.publishedRoot.Load() == nil
 	if begins {
-		inUse := keys // a copy, so checkNewest does not treat the pointer &keys as the keys in use
+		// Copy the keys. Otherwise, checkNewest would treat the pointer &keys as the keys in use.
+		inUse := keys
 		replaced = p.use(&inUse)
 	}
 	if err := p.publishRoots(ctx, &keys); err != nil || begins {
@@ -120,13 +122,13 @@ func (p *Publisher) use(keys *Keys) bool {
 	replaced := !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint ||
 		before.enrollThumbprint != keys.enrollThumbprint
 	if replaced || len(before.Former) != len(keys.Former) {
-		p.keys.Store(keys) // caches compare the pointer
+		p.keys.Store(keys) // caches compare this pointer
 	}
 	return replaced
 }
 
-// checkNewest calls CheckNewest if the keys are in use. While keys are being replaced, the publisher itself publishes a
-// newer root.
+// checkNewest calls CheckNewest if the Publisher uses these keys. It does nothing while the keys are being replaced,
+// because the Publisher itself then publishes a newer root of trust.
 func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 	if p.keys.Load() != keys {
 		return nil
@@ -139,8 +141,8 @@ func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 	return keys.CheckNewest(ctx, p.Place)
 }
 
-// CheckKeys checks whether agents would accept this publisher's signatures, and reports whether the result changed.
-// After a *refusal.Error, Publish fails until a later check succeeds.
+// CheckKeys checks whether agents would accept this Publisher's signatures. changed is true if the result differs from
+// the previous check. After a *refusal.Error, Publish fails until a later check succeeds.
 func (p *Publisher) CheckKeys(ctx context.Context) (changed bool, err error) {
 	keys := p.keys.Load()
 	if err = keys.fit(p.Now()); err == nil {
@@ -161,8 +163,8 @@ func (p *Publisher) fit(keys *Keys) error {
 	return keys.fit(p.Now())
 }
 
-// publishRoots publishes the missing versions of the root. Agents need the root with a key before they receive a
-// signature of that key.
+// publishRoots publishes those versions of the root of trust that the registry does not have. An agent needs the
+// version that lists a key before it can verify a signature of that key.
 func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 	known := p.publishedRoot.Load()
 	if known != nil && keys.Root.Version <= known.version && p.recently(known.at) {
@@ -180,13 +182,12 @@ func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 			return err
 		}
 	}
-	// CompareAndSwap does nothing if another goroutine changed publishedRoot.
+	// If another goroutine has changed publishedRoot, CompareAndSwap does nothing.
 	p.publishedRoot.CompareAndSwap(known, &publishedRoot{keys.Root.Version, p.Now()})
 	return nil
 }
 
-// PublishRoots publishes every version of the root of trust. It must be called before a bundle is signed with these
-// keys.
+// PublishRoots publishes every version of the root of trust. It must be called before these keys sign a bundle.
 func (k *Keys) PublishRoots(ctx context.Context, place store.Store) error {
 	_, err := k.publishRoots(ctx, place)
 	return err
@@ -206,11 +207,12 @@ func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []in
 	return pushed, nil
 }
 
-// Root returns the root of trust in use.
+// Root returns the root of trust that the Publisher currently uses.
 func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 
-// certificate returns the certificate for the runtime's next bundle: the last bundle's certificate or, if the runtime
-// requested one and renewal is due, a new certificate. checked caches the last valid certificate.
+// certificate returns the agent certificate for the runtime's next bundle. This is the certificate in the last bundle.
+// If the agent requested a certificate and a renewal is due, it is a new one. checked caches the last valid
+// certificate.
 func (k *Keys) certificate(
 	last *plan.Published, r plan.Runtime, validity time.Duration, checked *checkedCertificate, now time.Time,
 ) (string, error) {

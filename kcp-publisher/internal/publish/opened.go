@@ -7,10 +7,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// maxOpenedBytes limits the cached states by their encoded size. Decoded states need several times as much memory.
+// maxOpenedBytes limits the total encoded size of the cached desired states. The decoded states need several times as
+// much memory.
 const maxOpenedBytes = 16 << 20
 
-// Most runtimes of a fleet have one of a few states, so a new process decodes each distinct state once.
+// openedState is a decoded desired state in a cache. Many runtimes have the same desired state, so a new process
+// decodes each different state only once.
 type openedState struct {
 	bundle.DesiredState
 	versions map[string]string

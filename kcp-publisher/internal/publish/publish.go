@@ -1,6 +1,6 @@
-// Package publish reconciles a runtime's repository in the registry with its Kyma. Each reconcile pushes at most one
-// bundle. After a restart, the publisher continues with the recorded bundle. It never trusts the registry as a source
-// of content: see plan.Adopt.
+// Package publish updates a runtime's repository in the registry so that it matches the runtime's Kyma. Each reconcile
+// pushes at most one bundle. After a restart, the publisher continues with the bundle in the Kyma's status. It does not
+// trust the registry: plan.Adopt decides whether a bundle in the registry can be used.
 package publish
 
 import (
@@ -34,37 +34,39 @@ type Options struct {
 	Place      store.Store
 	Keys       Keys
 	Components *component.Reader
-	// Requires reports whether a component must be signed. Nil requires no signatures.
+	// Requires reports whether a component must be signed. If it is nil, no component must be signed.
 	Requires func(component string) bool
-	// Validity is the validity period of a bundle. Bundles are renewed after a third of this period.
+	// Validity is the validity period of a bundle. The publisher renews a bundle after a third of this period.
 	Validity time.Duration
-	// CertificateValidity is the validity period of an agent's certificate. Certificates are renewed after a third of
-	// this period.
+	// CertificateValidity is the validity period of an agent certificate. The publisher renews a certificate after a
+	// third of this period.
 	CertificateValidity time.Duration
 	Now                 func() time.Time
-	// Recheck is the interval between checks that the registry still contains the published bundle. 0 checks at every
-	// reconcile.
+	// Recheck is the time after which the publisher checks again whether the registry contains the published bundle. If
+	// it is 0, each reconcile checks this.
 	Recheck time.Duration
-	// MayPush returns an error if this process does not hold the lease. Nil always allows pushes.
+	// MayPush returns an error if this process does not hold the Lease. If it is nil, pushes are always allowed.
 	MayPush func() error
-	// Restored is called after missing shared objects were pushed again. It can be nil.
+	// Restored is called after the publisher has pushed missing shared content again. what describes the content.
+	// Restored can be nil.
 	Restored func(ctx context.Context, what string)
-	// Removals decides about module removals that the runtime did not request. Nil allows all.
+	// Removals decides about module removals that the runtime did not request. If it is nil, all removals are allowed.
 	Removals func(ctx context.Context, removing plan.Removing, snapshot *catalog.Snapshot) (plan.Verdict, error)
 }
 
 // Publisher publishes bundles. It is safe for concurrent use.
 type Publisher struct {
-	Options // Options.Keys contains only the initial keys
-	keys    atomic.Pointer[Keys]
-	// publishedRoot is the version of the root of trust that was last found in the registry, or nil.
+	// Options.Keys contains only the initial keys. The field keys contains the current ones.
+	Options
+	keys atomic.Pointer[Keys]
+	// publishedRoot is the latest version of the root of trust that the registry is known to contain, or nil.
 	publishedRoot atomic.Pointer[publishedRoot]
-	// unfit is the reason why agents would refuse the keys' signatures, or nil.
+	// unfit is the reason why agents would refuse signatures of the current keys, or nil.
 	unfit atomic.Pointer[refusal.Error]
-	// keysLock is write-locked while the keys are replaced.
+	// keysLock is locked for writing while the keys are being replaced.
 	keysLock sync.RWMutex
 	sharing  singleflight.Group
-	// These caches contain data that runtimes share. The data of a single runtime is in its Record.
+	// These caches contain data that several runtimes share. The data of a single runtime is in its Record.
 	resolved       *memo.Shared[resolutionKey, *resolution]
 	opened         *memo.Memo[documents, openedState]
 	changes        *memo.Memo[statePair, *plan.Changes]
@@ -72,9 +74,9 @@ type Publisher struct {
 	contentsNeeded *memo.Memo[resolutionKey, neededContents]
 
 	mu sync.Mutex
-	// shared maps shared documents in the registry to the time of their last check.
+	// shared maps each shared document in the registry to the time at which it was last found there.
 	shared map[digest.Digest]time.Time
-	// contentsPruned is when outdated contents were last dropped.
+	// contentsPruned is the time at which outdated contents were last removed from the caches.
 	contentsPruned time.Time
 }
 
@@ -88,7 +90,7 @@ type publishedRoot struct {
 	at      time.Time
 }
 
-// New returns a Publisher.
+// New returns a Publisher. It returns an error if it cannot read the public keys of options.Keys.
 func New(options Options) (*Publisher, error) {
 	if err := options.Keys.identify(); err != nil {
 		return nil, err
@@ -102,33 +104,34 @@ func New(options Options) (*Publisher, error) {
 	return p, nil
 }
 
-// Outcome is the result of publishing for one runtime.
+// Outcome is the result of a call of Publish for one runtime.
 type Outcome struct {
 	Published plan.Published
 	Pushed    bool
-	// Reason is the reason for a new bundle, or empty.
+	// Reason is the reason for the new bundle. It is empty if no new bundle was necessary.
 	Reason plan.Reason
-	// Problems, Remarks and Asked come from resolving the request.
+	// Problems, Remarks and Asked are copied from the resolve.Result of the request.
 	Problems []bundle.Problem
 	Remarks  []bundle.Problem
 	Asked    []string
-	// LeftOut lists the features that the bundle omits because the agent does not support them.
+	// LeftOut lists the features that the bundle does not use because the agent does not support them.
 	LeftOut []bundle.Feature
-	// Deviation is the problem that was found in the registry, or nil. Checked is true if the registry contains the
-	// published bundle.
+	// Deviation is the difference between the registry and the published bundle, or nil. Checked is true if the
+	// registry was read and contains the published bundle.
 	Deviation *plan.Deviation
 	Checked   bool
-	// Unrecorded is true if the caller must record Published in the status and publish again.
+	// If Unrecorded is true, the caller must write Published to the Kyma's status and then call Publish again.
 	Unrecorded bool
-	// SecretsError is the reason why the bundle contains the previous bundle's Secrets, or nil.
+	// SecretsError is the reason why the new Secrets could not be encrypted, or nil. The bundle then contains the
+	// Secrets of the previous bundle.
 	SecretsError error
-	// Removals is the decision about the bundle's new removals. Kept is true if a deleted Kyma's runtime keeps its
-	// modules until an operator approves their removal.
+	// Removals contains the decisions about the new removals in the bundle. Kept is true if the Kyma is deleted but its
+	// runtime keeps the modules until an operator approves their removal.
 	Removals plan.Verdict
 	Kept     bool
 }
 
-// Publish resolves the request and pushes a bundle if necessary. A module that cannot be resolved keeps its last
+// Publish resolves the request and pushes a new bundle if necessary. A module that cannot be resolved stays at its last
 // published version.
 func (p *Publisher) Publish(
 	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
@@ -160,30 +163,32 @@ func (p *Publisher) check(runtime plan.Runtime, request resolve.Request) error {
 	return nil
 }
 
-// maxAttempts limits the attempts if another process pushes a bundle or the keys are replaced concurrently.
+// maxAttempts limits the attempts to publish a bundle. Another attempt is necessary if another process pushes a bundle
+// at the same time, or if the keys are replaced.
 const maxAttempts = 3
 
-// ErrMayNotPush means that another process holds the lease.
+// ErrMayNotPush means that MayPush returned an error, because this process does not hold the Lease.
 var ErrMayNotPush = errors.New("not published")
 
-// errMoved means that the tag changed after it was read.
+// errMoved means that the tag of the runtime's bundle changed after it was read.
 var errMoved = errors.New("another bundle was pushed at the same time")
 
-// errOtherKeys means that the keys were replaced before the push. The old keys can be revoked.
+// errOtherKeys means that the keys were replaced before the push. The bundle is not pushed, because the old keys may be
+// revoked.
 var errOtherKeys = errors.New("the keys were replaced at the same time")
 
 type decision struct {
 	keys     *Keys
 	adopted  plan.Adopted
 	resolved *resolution
-	// predicate is the predicate of the next bundle. reason is empty if no bundle is needed.
+	// predicate is the signed content of the next bundle. reason is empty if no new bundle is necessary.
 	predicate bundle.Predicate
 	reason    plan.Reason
 	outcome   Outcome
 }
 
-// IsSettled reports whether a runtime needs no bundle and has no problem, without reading its report or pushing a
-// bundle. An error means that the registry could not be read.
+// IsSettled reports whether a runtime needs no new bundle and has no problems. It does not read the runtime's report or
+// push a bundle. An error means that the registry could not be read.
 func (p *Publisher) IsSettled(
 	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
 ) (bool, error) {
@@ -197,7 +202,7 @@ func (p *Publisher) IsSettled(
 	if d.reason != "" || d.adopted.Kept() == nil || d.adopted.Deviation != nil {
 		return false, nil
 	}
-	// The next Publish does not read the registry again, so check the shared documents now.
+	// Check the shared documents now, because the next call of Publish does not read the registry again.
 	if err := p.keepShared(ctx, d.outcome.Checked, d.resolved.documents); err != nil {
 		return false, err
 	}
@@ -232,8 +237,8 @@ func (p *Publisher) try(
 	return outcome, nil
 }
 
-// decide resolves a request without pushing. If removals must wait for an approval, it resolves the request again with
-// these modules.
+// decide resolves a request and decides whether a new bundle is necessary. It pushes nothing. If module removals must
+// wait for an approval, it resolves the request again so that the bundle keeps these modules.
 func (p *Publisher) decide(
 	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
 ) (decision, error) {
@@ -281,7 +286,8 @@ func (p *Publisher) decide(
 						"publish to runtime %s: the Kyma is being deleted, and removing its modules needs approval",
 						runtime.ID)
 			}
-			d.reason = "" // the catalog is changing, so the last bundle stays
+			// The catalog is changing, so do not publish a new bundle.
+			d.reason = ""
 			break
 		}
 		request, runtime = keeping(request, runtime, verdict)
@@ -293,7 +299,7 @@ func (p *Publisher) decide(
 	return d, nil
 }
 
-// keeping returns a request and a runtime that keep the modules whose removal requires an approval.
+// keeping changes a request so that the bundle keeps the modules whose removal must wait for an approval.
 func keeping(request resolve.Request, runtime plan.Runtime, verdict plan.Verdict) (resolve.Request, plan.Runtime) {
 	request.Staying, request.Settling = nil, len(verdict.Waiting()) == 0
 	for _, module := range slices.Sorted(maps.Keys(verdict.Held)) {
@@ -321,8 +327,8 @@ func (p *Publisher) next(
 	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
 		d.outcome.SecretsError = err
 	}
-	// The agent requests renewal after a third of the certificate's validity. A certificate from the registry can be
-	// used because its signature is verified.
+	// The agent requests a renewal after a third of the certificate's validity. The certificate in the last bundle can
+	// be reused even if the bundle comes from the registry, because the certificate's signature is verified.
 	if runtime.Certificate, err = d.keys.certificate(d.adopted.Last, runtime,
 		max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return err
@@ -335,7 +341,7 @@ func (p *Publisher) next(
 	return nil
 }
 
-// newest returns the newer version of each module in a and b.
+// newest merges two maps from modules to versions. If both contain a module, it uses the newer version.
 func newest(a, b map[string]string) map[string]string {
 	all := maps.Clone(b)
 	for module, version := range a {
@@ -367,7 +373,7 @@ func (p *Publisher) push(
 		return nil, errOtherKeys
 	}
 	if err := p.replace(ctx, record, runtime, resolved.documents, manifest); err != nil {
-		// The failed push may have changed the tag, so the next attempt checks the registry again.
+		// The failed push may have changed the tag, so the next attempt must read the registry again.
 		record.Recheck()
 		p.forgetShared()
 		return nil, err
@@ -384,7 +390,7 @@ func (p *Publisher) push(
 	return next, nil
 }
 
-// replace returns errMoved if the tag changed since it was read.
+// replace pushes the bundle. It returns errMoved if the tag has changed since it was read.
 func (p *Publisher) replace(
 	ctx context.Context, record *Record, runtime string, documents bundle.Documents, manifest bundle.Blob,
 ) error {
@@ -403,7 +409,8 @@ func (p *Publisher) replace(
 	if last := record.last; last != nil {
 		for _, blob := range []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor} {
 			if blob.Digest != last.StateBlob.Digest && blob.Digest != last.CatalogBlob.Digest {
-				continue // PushBundle mounts a new blob from the shared repository
+				// This blob is new in the runtime's repository. PushBundle mounts it from the shared repository.
+				continue
 			}
 			if present[blob.Digest], err = store.Has(ctx, repository, blob); err != nil {
 				return err

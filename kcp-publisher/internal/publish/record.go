@@ -9,21 +9,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Record caches a Publisher's data about one runtime. Use the zero Record for a new runtime. A Record is not safe for
-// concurrent use. If the runtime ID changes, release the Record.
+// Record contains a Publisher's cached data about one runtime. A zero Record is valid for a new runtime. A Record is
+// not safe for concurrent use. If the runtime ID changes, call Publisher.Release and use a new Record.
 type Record struct {
-	// last is the last bundle that this process published or adopted, or nil.
+	// last is the last bundle that this process pushed or found in the registry and continued with, or nil.
 	last *plan.Published
-	// tag is the digest of the repository's tag at the last check or push.
+	// tag is the digest that the tag of the runtime's bundle had at the last check or push.
 	tag digest.Digest
-	// checked is when the registry was last found to contain the last bundle, or zero to check at the next reconcile.
+	// checked is the last time at which the registry was found to contain the bundle in last. If it is zero, the next
+	// reconcile checks this.
 	checked     time.Time
 	documents   allowance
 	certificate checkedCertificate
 	resolution  memo.Holder[resolutionKey, *resolution]
 }
 
-// Newest returns the latest bundle that this process published or adopted, or zero.
+// Newest returns the position of the bundle in last, or zero.
 func (r *Record) Newest() plan.Memory {
 	if r.last == nil {
 		return plan.Memory{}
@@ -31,7 +32,7 @@ func (r *Record) Newest() plan.Memory {
 	return plan.Memory{Epoch: r.last.Predicate.Epoch, Sequence: r.last.Predicate.Sequence, Digest: r.last.Digest}
 }
 
-// Recheck makes the next reconcile check the registry.
+// Recheck makes the next reconcile check whether the registry contains the published bundle.
 func (r *Record) Recheck() { r.checked = time.Time{} }
 
 func (r *Record) published(last *plan.Published, tag digest.Digest, checked time.Time) {

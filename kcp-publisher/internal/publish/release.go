@@ -15,15 +15,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// evidence contains the documents that prove a component's release to agents.
+// evidence contains the documents with which agents verify that a component was released.
 type evidence struct{ blobs []bundle.Blob }
 
 func (e *evidence) add(mediaType string, data []byte) {
 	e.blobs = append(e.blobs, bundle.NewBlob(mediaType, data))
 }
 
-// prove verifies the release of a component's content as agents do, and pushes the required documents. An error only
-// affects the component's module.
+// prove verifies that the content of a component belongs to a signed release, in the same way as agents do. It pushes
+// the documents that agents need for this. An error affects only the component's module.
 func (p *Publisher) prove(
 	ctx context.Context, root trust.Root, all []component.Component, evidence *evidence, content *resolve.Content,
 ) error {
@@ -62,7 +62,8 @@ func (p *Publisher) prove(
 	return nil
 }
 
-// keepable returns the last state with only the Manifests that agents and the current signature policy still accept.
+// keepable returns the last desired state without the Manifests that agents or the current signature policy no longer
+// accept.
 func (p *Publisher) keepable(ctx context.Context, root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
 	var kept []bundle.Manifest
 	for _, m := range last.Manifests {

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Renew pushes a runtime's last bundle again with a later expiry if renewal is due. It returns the latest bundle, or
-// nil if no valid bundle was found. It does not resolve the request.
+// Renew pushes a runtime's last bundle again with a later expiry if a renewal is due. It does not resolve the request.
+// It returns the latest bundle, or nil if it found no valid bundle.
 func (p *Publisher) Renew(
 	ctx context.Context, record *Record, runtime plan.Runtime,
 ) (newest *plan.Published, pushed bool, err error) {

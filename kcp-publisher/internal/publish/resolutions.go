@@ -9,25 +9,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// maxResolvedBytes limits the total size of cached documents.
+// maxResolvedBytes limits the total size of the cached documents in bytes.
 const maxResolvedBytes = 256 << 20
 
-// The cache stores a result only while it is the latest result of at least one runtime.
+// newResolutions returns a cache for the results of resolving requests. It drops a result that is not the latest one of
+// any runtime.
 func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 	return memo.NewShared(memo.Limit{Bytes: maxBytes}, func(_ resolutionKey, r *resolution) int {
 		return len(r.documents.State.Bytes) + len(r.documents.Catalog.Bytes)
 	})
 }
 
-// resolutionKey is the digest of the inputs of a resolution.
+// resolutionKey is the digest of all inputs that determine the result of resolving a request.
 type resolutionKey [sha256.Size]byte
 
-// inputs contains the inputs of a resolution except the contents of components.
+// inputs contains all inputs that determine the result of resolving a request, except the contents of components.
 type inputs struct {
 	Request  resolve.Request
 	Revision string
-	// LastState is the digest of the last published desired state. Kept is the number of its Manifests that unresolved
-	// modules can keep.
+	// LastState is the digest of the last published desired state. Kept is the number of its Manifests that modules can
+	// keep if they cannot be resolved.
 	LastState digest.Digest
 	Kept      int
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// seal returns the encrypted Secrets for the next bundle. A Secret stays while its module is requested or installed,
-// because the module may need it for cleanup. Unchanged Secrets are not encrypted again.
+// seal returns the encrypted Secrets for the next bundle. The bundle contains a module's Secret while the module is
+// requested or installed, because the module may need the Secret for its cleanup. If the Secrets have not changed, seal
+// returns those of the last bundle.
 func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed, error) {
 	var before *bundle.Sealed
 	if last != nil {
@@ -34,7 +35,7 @@ func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed,
 	}
 	none := len(next.Secrets)+len(next.Removals) == 0
 	if r.Secrets.Recipient == "" {
-		// Agents without a recipient would refuse a bundle with Secrets.
+		// The agent has no key for Secrets and would refuse a bundle that contains Secrets.
 		if none {
 			return nil, nil
 		}

@@ -10,7 +10,8 @@ import (
 
 const maxShared = 20_000
 
-// share uploads missing documents to the shared repository, within the runtime's allowance.
+// share uploads the documents to the shared repository if they are missing there. It returns an error if the runtime
+// exceeds its limit for new documents.
 func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.Documents) error {
 	state, size := documents.State.Descriptor.Digest, p.unshared(documents.State)+p.unshared(documents.Catalog)
 	if err := record.documents.check(state, size, p.Now()); err != nil {
@@ -20,7 +21,8 @@ func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.
 	return err
 }
 
-// keepShared uploads missing documents again if the registry was checked.
+// keepShared uploads documents again if they are missing in the shared repository. If checked is false, it does
+// nothing.
 func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bundle.Documents) error {
 	if !checked {
 		return nil
@@ -33,8 +35,8 @@ func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bund
 	return err
 }
 
-// ensureShared uploads missing documents that were not checked recently. It reports whether a document was missing, and
-// calls done after a check.
+// ensureShared uploads documents that are missing in the shared repository. It skips documents that were checked
+// recently. It calls done after it has checked them, and reports whether a document was missing.
 func (p *Publisher) ensureShared(
 	ctx context.Context, documents bundle.Documents, done func(),
 ) (missing bool, err error) {
@@ -61,23 +63,24 @@ func (p *Publisher) ensureShared(
 	return missing, err
 }
 
-// forgetShared makes the next push check all documents again.
+// forgetShared makes the next push check all documents in the shared repository again.
 func (p *Publisher) forgetShared() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for document := range p.shared {
-		// A zero time would count the document against the allowance of a runtime again.
+		// Do not use a zero time. It would mean that the document is new and counts toward a runtime's limit again.
 		p.shared[document] = time.Unix(0, 0)
 	}
 }
 
-// recently reports whether an object that was found at this time needs no check yet.
+// recently reports whether an object that was found in the registry at the time seen needs no new check yet.
 func (p *Publisher) recently(seen time.Time) bool {
 	now := p.Now()
 	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.Recheck
 }
 
-// unshared returns the size of a document in bytes, or 0 if the registry is known to have it.
+// unshared returns the size of a document in bytes. It returns 0 if the document is known to be in the shared
+// repository.
 func (p *Publisher) unshared(document bundle.Blob) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

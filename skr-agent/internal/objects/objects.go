@@ -280,7 +280,8 @@ func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest, gate mainten
 func (s *Syncer) renewLeaving(
 	ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, gate maintenance.Gate,
 ) error {
-	if gate.HoldsLeaving() || !s.Records.IsRemoved(manifest) || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
+	if gate.HoldsLeaving() || !s.Records.IsRemoved(manifest) ||
+		manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 		return nil
 	}
 	want.Spec.CustomResourcePolicy, want.Spec.Resource = manifest.Spec.CustomResourcePolicy, manifest.Spec.Resource

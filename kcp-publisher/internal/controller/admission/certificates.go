@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// All replicas share this Secret.
+	// secretName is the name of the Secret with the webhook certificates. All replicas share it.
 	secretName = "kcp-publisher-webhook"
 
 	keyCA, keyCAKey, keyCert, keyKey = "ca.crt", "ca.key", "tls.crt", "tls.key"
@@ -33,28 +33,28 @@ const (
 	servingLife   = 90 * 24 * time.Hour
 )
 
-// certificates manages the CA and the serving certificate in the Secret. The API server trusts a renewed CA in addition
-// to the previous one.
+// certificates manages the Secret with the webhooks' CA and serving certificate. After a renewal of the CA, the API
+// server also trusts the previous CA.
 type certificates struct {
-	// client reads without a cache.
+	// client reads from the API server, not from a cache.
 	client    client.Client
 	namespace string
 	hosts     []string
 	now       func() time.Time
 
 	serving atomic.Pointer[tls.Certificate]
-	// last is the Secret's content after the last call of once. Only one goroutine uses it.
+	// last is the Secret's content after the last call of the method once. Only one goroutine uses it.
 	last map[string][]byte
 }
 
-// ensure renews expiring certificates and returns the CAs that the API server must trust.
+// ensure renews certificates that expire soon. It returns the CA certificates that the API server must trust.
 func (c *certificates) ensure(ctx context.Context) (authorities []byte, err error) {
 	for range 5 {
 		authorities, err = c.once(ctx)
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return authorities, err
 		}
-		// Another replica has written the Secret, so use its certificates if they are valid.
+		// Another replica has written the Secret. Read it again, and use its certificates if they are valid.
 	}
 	return nil, err
 }
@@ -67,7 +67,8 @@ func (c *certificates) once(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", c.namespace, secretName, err)
 	}
 	if missing {
-		secret.Data = c.last // restore a deleted Secret, because API servers trust this CA
+		// If a user deleted the Secret, create it with the same content, because the API server trusts this CA.
+		secret.Data = c.last
 	}
 	data, changed, err := renewed(secret.Data, c.hosts, c.now())
 	if err != nil {
@@ -103,7 +104,7 @@ func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.New("the webhook certificate does not exist yet")
 }
 
-// renewed returns the required content of the Secret, and reports whether it differs from data.
+// renewed returns the content that the Secret must have, and reports whether it differs from the current content data.
 func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string][]byte, bool, error) {
 	authority, authorityKey, err := newest(data[keyCA], data[keyCAKey])
 	fresh := map[string][]byte{
@@ -115,7 +116,7 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 		if authority, authorityKey, fresh[keyCA], fresh[keyCAKey], err = newAuthority(now); err != nil {
 			return nil, false, err
 		}
-		// The newest CA comes first, followed by CAs that may still be in use.
+		// The newest CA comes first. Older CAs follow, because they may still be in use.
 		fresh[keyCA] = append(fresh[keyCA], valid(trusted, now)...)
 		changed = true
 	}
@@ -127,7 +128,8 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 	return fresh, true, err
 }
 
-// needsRenewal reports whether less than a third of the lifetime is left, or the lifetime has not begun yet.
+// needsRenewal reports whether less than a third of the certificate's lifetime is left. It also returns true if the
+// lifetime has not begun yet.
 func needsRenewal(c *x509.Certificate, now time.Time) bool {
 	return now.Before(c.NotBefore) || now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore)/3))
 }
@@ -162,7 +164,7 @@ func valid(certificates []byte, now time.Time) []byte {
 	var kept bytes.Buffer
 	for block, rest := pem.Decode(certificates); block != nil; block, rest = pem.Decode(rest) {
 		if c, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(c.NotAfter) {
-			_ = pem.Encode(&kept, block) // writes to a buffer never fail
+			_ = pem.Encode(&kept, block) // cannot fail: writing to a buffer
 		}
 	}
 	return kept.Bytes()
@@ -195,11 +197,13 @@ func newServing(
 func certificate(name string, now time.Time, life time.Duration) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(life), // the clocks of API servers may be behind
+		// Start in the past, because the clock of the API server may be behind.
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(life),
 	}
 }
 
-// Without an authority, the certificate is self-signed.
+// issue creates a key and a certificate. authority signs the certificate. If authority is nil, the certificate is
+// self-signed.
 func issue(
 	template, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey,
 ) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte, error) {

@@ -16,11 +16,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// The API server returns a warning of this length in full.
+// maxWarningBytes is the longest warning that the API server returns without shortening it.
 const maxWarningBytes = 256
 
-// promotions warns if a ModuleReleaseMeta adds a version to a channel whose last rollout of this version failed. It
-// allows every object.
+// promotions returns a warning if a ModuleReleaseMeta adds a version to a channel whose last rollout of this version
+// failed. It never refuses an object.
 type promotions struct{ rollouts client.Reader }
 
 func (p promotions) Handle(ctx context.Context, request admission.Request) admission.Response {

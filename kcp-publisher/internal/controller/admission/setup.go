@@ -33,9 +33,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// Options define the address of the webhooks. Exactly one of Service and URL is required.
+// Options configures the address at which the API server reaches the webhooks. Exactly one of Service and URL is
+// required.
 type Options struct {
-	// Namespace is the namespace of the certificates' Secret.
+	// Namespace is the namespace of the Secret with the webhook certificates.
 	Namespace string
 	// Service is NAMESPACE/NAME or NAMESPACE/NAME:PORT of the publisher's Service.
 	Service string
@@ -55,18 +56,18 @@ const (
 
 const configurationName = "kcp-publisher.kyma-pull.dev"
 
-// converted are the resources that are stored in v1beta2 and also served in v1beta1.
+// converted lists the resources that the API server stores as v1beta2 and also serves as v1beta1.
 var converted = []string{"kymas", "manifests", "moduletemplates", "watchers"}
 
-// registration registers the webhooks in the API server.
+// registration writes the webhooks' addresses and CA certificates to the objects that configure the API server.
 type registration struct {
 	certificates *certificates
 	metadata     metadata.Interface
-	// at returns the clientConfig of the webhook at a path.
+	// at returns the field clientConfig for the webhook at a URL path. authorities contains the CA certificates.
 	at func(path string, authorities []byte) map[string]any
 }
 
-// Setup adds the webhooks to the manager. The manager's scheme must contain v1beta1 and v1beta2.
+// Setup adds the webhooks to the manager. The manager's scheme must contain the API versions v1beta1 and v1beta2.
 func Setup(mgr ctrl.Manager, options Options) error {
 	hosts, at, err := options.place()
 	if err != nil {
@@ -98,7 +99,7 @@ func webhooks(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, err
 	if err != nil {
 		return nil, err
 	}
-	// controller-runtime's server has no limits for untrusted requests, so another server serves the webhooks.
+	// Do not use the HTTP server of controller-runtime, because it does not limit untrusted requests.
 	mux := http.NewServeMux()
 	server := webhook.NewServer(webhook.Options{WebhookMux: mux})
 	server.Register(pathConvert, conversion.NewWebhookHandler(scheme, registry))
@@ -107,8 +108,8 @@ func webhooks(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, err
 	return mux, nil
 }
 
-// limits bounds the requests to the webhooks. A request contains up to two objects of at most 3 MiB, and a conversion
-// needs about four times this memory.
+// limits contains the limits for requests to the webhooks. A request contains up to two objects of at most 3 MiB each.
+// A conversion needs about four times as much memory.
 var limits = serve.Limits{
 	Connections: 200, HeaderBytes: 16 << 10, BodyBytes: 8 << 20, AllBodiesBytes: 32 << 20, Read: 20 * time.Second,
 	Write: 30 * time.Second,
@@ -177,8 +178,8 @@ func (o Options) place() (hosts []string, at func(path string, authorities []byt
 // NeedLeaderElection returns false, because every replica serves the webhooks.
 func (r *registration) NeedLeaderElection() bool { return false }
 
-// Start checks and repairs the certificates and registrations: at the start, after each change of a watched object, and
-// every checkInterval.
+// Start keeps the certificates and the webhook configuration correct until the context ends. It checks them at the
+// start, after each change of a watched object, and every checkInterval.
 func (r *registration) Start(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	for _, watched := range r.watched() {
@@ -271,7 +272,8 @@ func (r *registration) convert(ctx context.Context, name string, authorities []b
 		})
 }
 
-// The webhooks fail open: the API server accepts objects while the publisher is down.
+// validate writes the configuration of the validating webhooks. While the publisher is down, the API server accepts all
+// objects.
 func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	const name = configurationName
 	gvk := schema.GroupVersionKind{
@@ -286,7 +288,8 @@ func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	if err := r.edit(ctx, gvk, name, change); !apierrors.IsNotFound(err) {
 		return err
 	}
-	// Only the chart creates this configuration, because its role does not allow the publisher to do so.
+	// Normally, the Helm chart creates this configuration, and the publisher has no permission to do so. Create it if
+	// the publisher has the permission.
 	configuration := &unstructured.Unstructured{}
 	configuration.SetGroupVersionKind(gvk)
 	configuration.SetName(name)

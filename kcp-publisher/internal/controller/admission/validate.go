@@ -27,7 +27,8 @@ func templates(_ context.Context, request admission.Request) admission.Response 
 	return admission.Allowed("")
 }
 
-// CheckTemplate returns an error if a ModuleTemplate can never be resolved. The error names the field.
+// CheckTemplate returns an error if the publisher could never resolve this ModuleTemplate. The error contains the
+// field.
 func CheckTemplate(template *v1beta2.ModuleTemplate) error {
 	if err := catalog.CheckTemplate(template); err != nil {
 		return err

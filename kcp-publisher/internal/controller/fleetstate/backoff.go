@@ -7,15 +7,15 @@ import (
 	"github.com/fluxcd/pkg/runtime/jitter"
 )
 
-// A Backoff's delay grows from FirstWait to MaxWait.
+// The delay of a Backoff starts at FirstWait and grows up to MaxWait.
 const (
 	FirstWait = time.Second
 	MaxWait   = time.Minute
 )
 
-// Backoff is the delay after failed requests to a registry.
+// Backoff is a growing delay between requests to a registry after failed requests.
 type Backoff struct {
-	// Since is the start of the backoff. Until is the end of the current delay.
+	// Since is the start of the backoff. Until is the end of its current delay.
 	Since, Until time.Time
 	waits        *backoff.ExponentialBackOff
 }
@@ -28,7 +28,8 @@ func NewBackoff(now time.Time) *Backoff {
 	return b
 }
 
-// Fail starts the next delay, unless one is in progress, and returns the remaining time.
+// Fail must be called after a failed request. It starts the next delay unless a delay is in progress, and returns the
+// remaining time.
 func (b *Backoff) Fail(now time.Time) time.Duration {
 	if !now.Before(b.Until) {
 		b.Until = now.Add(b.waits.NextBackOff())
@@ -36,7 +37,7 @@ func (b *Backoff) Fail(now time.Time) time.Duration {
 	return jitter.JitteredIntervalDuration(b.Until.Sub(now))
 }
 
-// Left returns the remaining time of the current delay, or 0 for a nil Backoff.
+// Left returns the remaining time of the current delay. It returns 0 for a nil Backoff.
 func (b *Backoff) Left(now time.Time) time.Duration {
 	if b == nil {
 		return 0

@@ -1,4 +1,4 @@
-// Package fleetstate contains a publisher's in-memory state of each runtime. A new process rebuilds the state from the
+// Package fleetstate contains a publisher's in-memory state of each runtime. A new process rebuilds this state from the
 // registry and the API server.
 package fleetstate
 
@@ -14,24 +14,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Key is the name of a Kyma.
+// Key is the namespace and the name of a Kyma.
 type Key = types.NamespacedName
 
-// Fleet contains the records of all runtimes of a publisher or shard. It is safe for concurrent use.
+// Fleet contains the in-memory state of all runtimes that a publisher or shard is responsible for. It is safe for
+// concurrent use.
 type Fleet struct {
 	release func(*publish.Record)
 
-	mu       sync.Mutex // guards runtimes, but not the record that Published points to
+	mu       sync.Mutex // guards runtimes, except the data behind Runtime.Published
 	runtimes map[Key]*Runtime
 	failing  int // number of runtimes with a Backoff
 }
 
-// New returns an empty Fleet. It calls release with each dropped publish record.
+// New returns an empty Fleet. The Fleet calls release for each publish.Record that it drops.
 func New(release func(*publish.Record)) *Fleet {
 	return &Fleet{release: release, runtimes: map[Key]*Runtime{}}
 }
 
-// Get returns a copy of the record of a Kyma, or a zero record.
+// Get returns a copy of a Kyma's in-memory state. It returns a zero Runtime if the Fleet does not contain the Kyma.
 func (f *Fleet) Get(key Key) Runtime {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,7 +42,8 @@ func (f *Fleet) Get(key Key) Runtime {
 	return Runtime{}
 }
 
-// Edit changes the record of a Kyma under the lock. It creates a missing record.
+// Edit calls change with a Kyma's in-memory state while it holds the lock. If the Fleet does not contain the Kyma, Edit
+// adds it.
 func (f *Fleet) Edit(key Key, change func(*Runtime)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,13 +70,14 @@ func (f *Fleet) count(before, now bool) {
 	}
 }
 
-// Of returns a copy of the record of a Kyma. It first resets the record if the Kyma was recreated or belongs to another
-// runtime now.
+// Of returns a copy of a Kyma's in-memory state. If the Kyma was created again or now belongs to another runtime, it
+// resets the state first.
 func (f *Fleet) Of(kyma *v1beta2.Kyma) Runtime {
 	return f.EditOf(kyma, func(*Runtime) {})
 }
 
-// EditOf changes the record of a Kyma under the lock and returns a copy. Like Of, it first resets an outdated record.
+// EditOf calls change with a Kyma's in-memory state while it holds the lock, and returns a copy of the result. If the
+// Kyma was created again or now belongs to another runtime, it resets the state first.
 func (f *Fleet) EditOf(kyma *v1beta2.Kyma, change func(*Runtime)) (after Runtime) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +92,7 @@ func (f *Fleet) EditOf(kyma *v1beta2.Kyma, change func(*Runtime)) (after Runtime
 	return after
 }
 
-// Drop deletes the record of a Kyma and returns it.
+// Drop deletes a Kyma's in-memory state and returns it.
 func (f *Fleet) Drop(key Key) (dropped Runtime) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,7 +111,7 @@ func (f *Fleet) drop(published *publish.Record) {
 	}
 }
 
-// Each calls visit with every record under the lock. visit can change the record.
+// Each calls visit with the in-memory state of every Kyma while it holds the lock. visit can change the state.
 func (f *Fleet) Each(visit func(Key, *Runtime)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,7 +129,7 @@ func (f *Fleet) Failing() int {
 	return f.failing
 }
 
-// Wait returns the remaining delay before the next registry request for a runtime.
+// Wait returns the remaining delay before the publisher can send the next registry request for a Kyma's runtime.
 func (f *Fleet) Wait(key Key, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,32 +14,33 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Report is the verified latest report of a runtime.
+// Report is the latest report of a runtime that the publisher has read, and the result of its verification.
 type Report struct {
-	// Asked is when the publisher last read the report from the registry, or zero. Postponed is the time of a postponed
-	// first read, or zero.
+	// Asked is the time at which the publisher last asked the registry for the latest report, or zero. If the first
+	// read is postponed, Postponed is the time to which it is postponed. Otherwise, it is zero.
 	Asked, Postponed time.Time
-	// Notified is the value of Runtime.Notified before the registry was read.
+	// Notified is the value that Runtime.Notified had before the publisher asked the registry.
 	Notified int64
-	// Digest is the digest of the latest report, accepted or refused.
+	// Digest is the digest of the latest report, even if the publisher refused it.
 	Digest digest.Digest
-	// Accepted is the latest accepted report, or nil. Refused is the reason why the latest report was refused, or nil.
+	// Accepted is the latest accepted report, or nil. Refused is the reason why the publisher refused the latest
+	// report, or nil.
 	Accepted *bundle.AcceptedReport
 	Refused  *refusal.Error
-	// Arrived is the time when the publisher received the accepted report. After a restart, it is the time in the
-	// report.
+	// Arrived is the time at which the publisher received the report in Accepted. After a restart, it is the creation
+	// time in the report.
 	Arrived time.Time
-	// Unread is the error of a failed read while the registry is up.
+	// Unread is the error if the report could not be read although the registry is available.
 	Unread error
 }
 
-// Fresh reports whether the last read of the report is recent and no notification arrived since then. notified is the
-// current number of notifications.
+// Fresh reports whether the publisher asked the registry less than the time within ago, and no notification has arrived
+// since then. notified is the current value of Runtime.Notified.
 func (r Report) Fresh(notified int64, within time.Duration, now time.Time) bool {
 	return r.Notified == notified && r.Asked.Add(within).After(now)
 }
 
-// Content returns the digest of the latest report's content, which excludes the time.
+// Content returns the digest of the latest report's content. The content excludes the report's creation time.
 func (r Report) Content() digest.Digest {
 	if r.Refused != nil || r.Accepted == nil || r.Accepted.Content == "" {
 		return r.Digest
@@ -47,15 +48,16 @@ func (r Report) Content() digest.Digest {
 	return r.Accepted.Content
 }
 
-// ArrivalOf returns the arrival time of the next report, accepted.
+// ArrivalOf returns the arrival time of a newly accepted report. status is the status in the runtime's Kyma.
 func (r Report) ArrivalOf(status *v1beta2.RuntimeStatus, accepted bundle.AcceptedReport, now time.Time) time.Time {
 	if last := r.Accepted; last != nil && SameKey(last.Key, accepted.Key) && last.Sequence == accepted.Sequence {
-		return r.Arrived // the same report with another encoding
+		return r.Arrived // the same report, encoded in another way
 	}
 	return ingest.Arrived(status, accepted, r.Accepted == nil, now)
 }
 
-// Overtaken reports whether a Kyma's status is based on a newer report with the same key.
+// Overtaken reports whether the Kyma's status contains the data of a newer report with the same key. Another publisher
+// has then read that report.
 func (r Report) Overtaken(status *v1beta2.RuntimeStatus, now time.Time) bool {
 	if r.Accepted == nil || status == nil || status.Key == nil || status.ReportSequence <= r.Accepted.Sequence ||
 		plan.Ahead(status.ReportSequence, now) {

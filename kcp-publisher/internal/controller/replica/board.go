@@ -1,5 +1,6 @@
-// Package replica runs one of several processes that share a fleet. It acquires and releases the leases of the shards
-// and the planner. It also maintains the ConfigMap with the processes' heartbeats and the planned state.
+// Package replica runs one of several publisher processes that share a fleet. It acquires and releases the Leases of
+// the shards and of the planner. It also maintains the ConfigMap with the processes' heartbeats and the planner's
+// announcement.
 package replica
 
 import (
@@ -24,52 +25,54 @@ import (
 
 const (
 	readInterval, beatInterval = 500 * time.Millisecond, 2 * time.Second
-	// A member without a heartbeat for memberTimeout is dead. After memberForgotten, it is removed from the board.
+	// A process without a heartbeat for memberTimeout is considered dead. After memberForgotten, it is removed from the
+	// ConfigMap.
 	memberTimeout, memberForgotten = 10 * time.Second, 5 * time.Minute
-	// announcedFor is how long an announcement is valid after it was read.
+	// A process uses an announcement for announcedFor after it has read the announcement.
 	announcedFor = 6 * time.Second
-	// Outdated is the time after which no replica uses an older announcement.
+	// Outdated is the time after which no process uses an older announcement anymore.
 	Outdated       = announcedFor + 2*time.Second
 	requestTimeout = 4 * time.Second
 
 	announcedField, memberField, reportTimesField = "announced", "member.", "hearings"
 )
 
-// Board is the ConfigMap that the processes share.
+// Board reads and writes the ConfigMap through which the publisher processes communicate.
 type Board struct {
 	client    client.Client
 	namespace string
-	// name is the name of the ConfigMap and of the planner's lease.
+	// name is the name of the ConfigMap and of the planner's Lease. member is the name of this process.
 	name, member string
 	shards       int
 
 	mu sync.Mutex // guards the fields below
-	// members contains the last heartbeat of each member, and the time of its last change.
+	// members maps the name of each process to its last heartbeat and to the time at which the heartbeat last changed.
 	members map[string]member
-	// announced and holder are the planner's announcement and lease holder at the last read. asked is the start of that
-	// read, or zero.
+	// announced is the planner's announcement, and holder is the holder of the planner's Lease, both at the last read.
+	// asked is the time at which that read started, or zero.
 	announced shard.Announcement
 	holder    string
 	asked     time.Time
-	// own is this process's announcement as the planner, or nil.
+	// own is the announcement of this process if it is the planner, or nil.
 	own *shard.Announcement
 }
 
-// member contains the last heartbeat of a process. moved is true if the heartbeat has changed since the start of this
-// process.
+// member contains the last heartbeat of a process. since is the time at which the heartbeat last changed. moved is true
+// if it has changed since this process started.
 type member struct {
 	beat  string
 	since time.Time
 	moved bool
 }
 
-// NewBoard returns the board for the process with the name member. name is the name of the ConfigMap and of the
-// planner's lease.
+// NewBoard returns the Board of a process. member is the name of this process. name is the name of the ConfigMap and of
+// the planner's Lease.
 func NewBoard(api client.Client, namespace, name, member string, shards int) *Board {
 	return &Board{client: api, namespace: namespace, name: name, member: member, shards: shards}
 }
 
-// Start reads the board and writes this member's heartbeats until the context ends. Then it removes the member.
+// Start reads the ConfigMap and writes this process's heartbeats until the context ends. Then it removes this process
+// from the ConfigMap.
 func (b *Board) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("replica")
 	tick := time.NewTicker(readInterval)
@@ -97,8 +100,8 @@ func (b *Board) Start(ctx context.Context) error {
 	}
 }
 
-// After this process's first heartbeat, other members release shards for it. It must therefore first know which members
-// are alive.
+// knowsOthers reports whether this process knows which other processes are alive. It must know this before its first
+// heartbeat, because the other processes then release shards for this process.
 func (b *Board) knowsOthers() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,10 +113,10 @@ func (b *Board) knowsOthers() bool {
 	return true
 }
 
-// NeedLeaderElection returns false, because every process reads the board.
+// NeedLeaderElection returns false, because every process needs the Board.
 func (b *Board) NeedLeaderElection() bool { return false }
 
-// leave removes this process from the board, so that the other members do not wait for its timeout.
+// leave removes this process from the ConfigMap, so that the other processes do not have to wait for memberTimeout.
 func (b *Board) leave() error {
 	if err := b.patch(context.Background(), map[string]any{memberField + b.member: nil}); err != nil {
 		ctrl.Log.WithName("replica").Info("failed to remove this replica from the ConfigMap", "error", err.Error())
@@ -150,7 +153,8 @@ func (b *Board) read(ctx context.Context) error {
 	}
 	own, forgotten := b.take(config.Data, announced, lease, asked)
 	if own != nil && *own != announced {
-		return b.write(ctx, *own) // another client changed the announcement
+		// Another client has changed or removed this process's announcement.
+		return b.write(ctx, *own)
 	}
 	if len(forgotten) > 0 {
 		return b.patch(ctx, forgotten)
@@ -158,8 +162,8 @@ func (b *Board) read(ctx context.Context) error {
 	return nil
 }
 
-// take stores the content of the board. It returns this process's announcement, and the members to remove from the
-// board.
+// take stores the content of the ConfigMap in b. It returns the announcement of this process, and the fields of dead
+// processes to remove from the ConfigMap.
 func (b *Board) take(
 	data map[string]string, announced shard.Announcement, lease *coordinationv1.Lease, asked time.Time,
 ) (own *shard.Announcement, forgotten map[string]any) {
@@ -200,7 +204,7 @@ func (b *Board) write(ctx context.Context, a shard.Announcement) error {
 	return b.patch(ctx, map[string]any{announcedField: string(text)})
 }
 
-// A nil value removes a field.
+// patch writes fields of the ConfigMap. A nil value removes the field.
 func (b *Board) patch(ctx context.Context, fields map[string]any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -214,7 +218,8 @@ func (b *Board) patch(ctx context.Context, fields map[string]any) error {
 	return nil
 }
 
-// Announce publishes the planned state to all members. The caller must hold the planner's lease.
+// Announce announces the processed control plane objects (state) to all processes. The caller must hold the planner's
+// Lease.
 func (b *Board) Announce(ctx context.Context, state string, active bool) error {
 	a := shard.Announcement{Holder: b.member, Shards: b.shards, State: state, Active: active}
 	b.mu.Lock()
@@ -222,41 +227,44 @@ func (b *Board) Announce(ctx context.Context, state string, active bool) error {
 	b.own = &a
 	b.mu.Unlock()
 	if same {
-		return nil // already announced; a lost announcement is written again after the next read
+		// The ConfigMap already contains this announcement. If it is lost, the next read writes it again.
+		return nil
 	}
 	return b.write(ctx, a)
 }
 
-// Resign withdraws this process's announcement.
+// Resign must be called when this process is no longer the planner. The process then stops restoring its announcement.
 func (b *Board) Resign() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.own = nil
 }
 
-// Announced returns the planner's announcement. known is false if it may be outdated or is for another number of
-// shards.
+// Announced returns the planner's announcement. known is false if the announcement may be outdated or if the planner
+// has another number of shards.
 func (b *Board) Announced() (a shard.Announcement, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.announced, b.fresh() && b.announced.Valid(b.shards, b.holder)
 }
 
-// The caller must hold mu.
+// fresh reports whether the ConfigMap was read within announcedFor. The caller must hold b.mu.
 func (b *Board) fresh() bool {
 	now := time.Now()
-	// The monotonic clock stops while a machine sleeps, and the wall clock can be set, so both are checked.
+	// Check both clocks: the monotonic clock stops while a machine sleeps, and the wall clock can be changed.
 	return !b.asked.IsZero() && max(now.Sub(b.asked), now.Round(0).Sub(b.asked.Round(0))) <= announcedFor
 }
 
-// Shards returns the number of shards in the last announcement, or 0. known is false if the last read is too old.
+// Shards returns the number of shards in the last announcement, or 0. known is false if the ConfigMap was not read
+// recently.
 func (b *Board) Shards() (shards int, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.announced.Shards, b.fresh()
 }
 
-// Members returns the live processes with the same number of shards. known is false if the list may be outdated.
+// Members returns the names of the live processes that have the same number of shards as this process. known is false
+// if the list may be outdated.
 func (b *Board) Members() (live []string, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,7 +281,7 @@ func (b *Board) Members() (live []string, known bool) {
 
 func (b *Board) reportTimesName(n int) string { return fmt.Sprintf("%s-heard-%d", b.name, n) }
 
-// WriteReportTimes stores the times of a shard's reports.
+// WriteReportTimes stores the report times of shard n. data is an encoded shard.ReportTimes.
 func (b *Board) WriteReportTimes(ctx context.Context, n int, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -293,7 +301,7 @@ func (b *Board) WriteReportTimes(ctx context.Context, n int, data []byte) error 
 	return nil
 }
 
-// ReportTimes returns the data that WriteReportTimes stored, or nil.
+// ReportTimes returns the data that WriteReportTimes stored for shard n, or nil.
 func (b *Board) ReportTimes(ctx context.Context, n int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

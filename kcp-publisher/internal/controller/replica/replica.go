@@ -17,24 +17,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// Planner is the part number of the planner. Other part numbers are shards.
+// Planner is the part number of the planner. All other part numbers are shards.
 const Planner = -1
 
 const (
 	pollInterval = time.Second
-	// A new replica waits for joins, to detect other replicas that start at the same time.
+	// A new process waits for the time joins before it acquires Leases, to find other processes that start at the same
+	// time.
 	joins = 2*beatInterval + readInterval
 )
 
-// Replica runs its share of the parts, which are the shards and the planner.
+// Replica runs the parts that belong to this process. A part is a shard or the planner.
 type Replica struct {
 	Board *Board
 	Parts *manager.Parts
-	// Shards is the number of shards.
+	// Shards is the number of shards in the fleet.
 	Shards int
-	// Leases returns the name of the lease of a part.
+	// Leases returns the name of the Lease of a part.
 	Leases func(part int) string
-	// Work runs a part under its lease until the context ends.
+	// Work runs a part until the context ends. This process holds the part's Lease.
 	Work func(ctx context.Context, part int, lease *manager.Lease) error
 
 	mu      sync.Mutex // guards the fields below
@@ -42,10 +43,11 @@ type Replica struct {
 	began   time.Time
 }
 
-// NeedLeaderElection returns false, because every replica runs shards.
+// NeedLeaderElection returns false, because every process runs a Replica.
 func (r *Replica) NeedLeaderElection() bool { return false }
 
-// Start acquires, runs and releases parts until ctx ends. It returns an error if a lease was lost or a part failed.
+// Start acquires, runs and releases parts until the context ends. It returns an error if this process loses a Lease or
+// a part fails.
 func (r *Replica) Start(ctx context.Context) error {
 	r.holders, r.began = map[int]string{}, time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -65,8 +67,8 @@ func (r *Replica) Start(ctx context.Context) error {
 	return nil
 }
 
-// belongsHere reports whether a part belongs to this replica. A replica keeps its parts while the list of live members
-// may be outdated.
+// belongsHere reports whether this process must run a part. has is true if it already runs the part. While the list of
+// live processes may be outdated, nothing changes.
 func (r *Replica) belongsHere(part int, has bool) bool {
 	members, known := r.Board.Members()
 	if !known || time.Since(r.began) < joins {
@@ -99,8 +101,7 @@ func (r *Replica) compete(ctx context.Context, part int) error {
 	return nil
 }
 
-// hold acquires the lease of a part of the fleet and publishes for that part. The work ends before the lease is
-// released.
+// hold acquires the Lease of a part and runs the part. It releases the Lease only after the part has stopped.
 func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) error {
 	taken := make(chan struct{})
 	election, release := r.Parts.Election()
@@ -115,7 +116,8 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 	if err != nil {
 		return fmt.Errorf("set up the election for %s: %w", r.Leases(part), err)
 	}
-	// The elector would log an error each time candidate refuses a lease of another replica.
+	// Discard the log of the elector. It would log an error each time the method of candidate refuses a Lease that
+	// belongs to another process.
 	electing, giveUp := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	lost := make(chan struct{})
 	go func() {
@@ -134,7 +136,8 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 	return r.work(ctx, part, lease, lost)
 }
 
-// A lost lease ends the process, because work in progress cannot be canceled.
+// work runs a part until it no longer belongs to this process. If this process loses the Lease, it must exit, because
+// running work cannot be canceled.
 func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost <-chan struct{}) error {
 	name := r.Leases(part)
 	log := ctrl.LoggerFrom(ctx).WithName("replica").WithValues("lease", name)
@@ -173,7 +176,7 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 	}
 }
 
-// candidate is a lease that a replica acquires only if the part belongs to the replica.
+// candidate is the Lease of a part. It lets the elector acquire the Lease only if the part belongs to this process.
 type candidate struct {
 	*manager.Lease
 	replica *Replica

@@ -22,67 +22,69 @@ import (
 
 // Snapshot is the catalog at one moment. It is safe for concurrent use.
 type Snapshot struct {
-	// Equal catalogs have equal revisions.
+	// Revision is a hash of the catalog's contents. Two catalogs with the same contents have the same revision.
 	Revision string
 
 	metas     map[string]*offer // by module name
 	templates []*template       // sorted by namespace and name
 	byModule  map[string][]*template
-	// byAnyName maps the names of a template to the template, for modules without a ModuleReleaseMeta.
+	// byAnyName maps each name of a ModuleTemplate (object name, module label, component name) to the ModuleTemplate.
+	// It is used for modules without a ModuleReleaseMeta.
 	byAnyName map[string][]*template
-	// selected contains all label keys in kymaSelectors.
+	// selected contains every label key that a kymaSelector uses.
 	selected map[string]bool
-	// values contains the names of all runtime values that templates use.
+	// values contains the name of every runtime value that a ModuleTemplate uses.
 	values map[string]bool
 	// restricted lists the modules that only Kymas with a matching kymaSelector can see.
 	restricted []string
-	// controller is the controller name that templates must have, or empty for any.
+	// controller is the controller name that a ModuleTemplate must have to be found. If it is empty, all
+	// ModuleTemplates are found.
 	controller string
 }
 
 type offer struct {
 	meta     v1beta2.ModuleReleaseMeta
 	selector labels.Selector
-	// broken is an error in the ModuleReleaseMeta, or nil. No Kyma can add a broken module, but Kymas keep an installed
-	// one.
+	// broken is an error in the ModuleReleaseMeta, or nil. A Kyma cannot add a module with a broken ModuleReleaseMeta,
+	// but it keeps the module if the module is already installed.
 	broken   error
 	entry    bundle.CatalogEntry
-	size     int   // bytes of the encoded entry
-	withheld error // why bundles omit the entry, or nil
+	size     int   // size of the encoded catalog entry in bytes
+	withheld error // reason why bundles omit the catalog entry, or nil
 }
 
 type template struct {
 	v1beta2.ModuleTemplate
-	module string // from the spec or the label, or empty
-	// descriptor is the inline descriptor, or nil if it is missing or invalid.
+	module string // from spec.moduleName or the module label, or empty
+	// descriptor is the component descriptor in spec.descriptor, or nil if it is missing or invalid.
 	descriptor *ocm.Descriptor
-	broken     error  // why the inline descriptor is invalid, or nil
-	component  string // component name in the inline descriptor, or empty
+	broken     error  // reason why the descriptor in spec.descriptor is invalid, or nil
+	component  string // component name in spec.descriptor, or empty
 	version    string
 	entry      bundle.CatalogEntry
-	size       int   // bytes of the encoded entry
-	withheld   error // why bundles omit the entry, or nil
+	size       int   // size of the encoded catalog entry in bytes
+	withheld   error // reason why bundles omit the catalog entry, or nil
 }
 
-// Choice is the template of a module in a channel.
+// Choice is the ModuleTemplate that a lookup found for a module.
 type Choice struct {
 	Module    string
 	Channel   string
 	Version   string
 	Component string
 	Template  *v1beta2.ModuleTemplate
-	// Descriptor is the template's inline descriptor, or nil.
+	// Descriptor is the component descriptor in the ModuleTemplate, or nil.
 	Descriptor *ocm.Descriptor
-	// NamesItself is true if only the inline descriptor contains the component name.
+	// NamesItself is true if the component name comes only from the descriptor in the ModuleTemplate.
 	NamesItself bool
 	Mandatory   bool
-	// Err is the reason why no version of a mandatory module can be installed. If Err is set, only Module and Mandatory
-	// are also set.
+	// Err is the reason why a mandatory module cannot be installed in any version. If Err is set, the only other set
+	// fields are Module and Mandatory.
 	Err error
 }
 
-// New indexes templates and metas in any order. Restricted modules are visible only to Kymas that a kymaSelector
-// selects.
+// New indexes ModuleTemplates and ModuleReleaseMetas in any order. A module in restricted is visible only to Kymas that
+// the kymaSelector of its ModuleReleaseMeta selects.
 func New(
 	templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string,
 ) (*Snapshot, error) {
@@ -90,7 +92,7 @@ func New(
 		byAnyName: map[string][]*template{}, selected: map[string]bool{}, values: map[string]bool{}}
 	for i := range metas {
 		if !metas[i].DeletionTimestamp.IsZero() {
-			continue // skip objects that only wait for their finalizers
+			continue // skip deleted objects that still have finalizers
 		}
 		o, err := newOffer(metas[i], slices.Contains(restricted, metas[i].Spec.ModuleName))
 		if err != nil {
@@ -134,7 +136,8 @@ func New(
 		if err := encoder.Encode(t.entry); err != nil {
 			return nil, err
 		}
-		// Package resolve reports an invalid annotation to the Kymas that use the template.
+		// The error is ignored here: package resolve reports an invalid annotation in the status of each Kyma that uses
+		// the ModuleTemplate.
 		used, _ := bundle.ParseUsedValues(t.Annotations[v1beta2.AnnotationUsesValues])
 		for _, name := range used {
 			s.values[name] = true
@@ -160,8 +163,8 @@ func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*offer, error) {
 	o := &offer{meta: meta, selector: labels.Everything()}
 	switch by := meta.Spec.KymaSelector; {
 	case by == nil && restricted, by != nil && len(by.MatchLabels) == 0 && len(by.MatchExpressions) == 0:
-		// Source: lifecycle-manager, internal/service/restrictedmodule: a restricted module without a kymaSelector, or
-		// any module with an empty one, is hidden from all Kymas.
+		// Source: lifecycle-manager, internal/service/restrictedmodule. An empty kymaSelector hides the module from all
+		// Kymas. For a restricted module, a missing kymaSelector does the same.
 		o.selector = labels.Nothing()
 	case by != nil:
 		selector, err := metav1.LabelSelectorAsSelector(by)
@@ -207,8 +210,8 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	return t, err
 }
 
-// private lists annotations that catalog entries omit. Otherwise, each new Git commit would change the catalog of every
-// runtime.
+// private lists annotations that catalog entries omit. Some of them change with every Git commit, and publishing them
+// would then change the catalog of every runtime.
 var private = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest,
 	v1beta2.AnnotationPrune,
@@ -245,7 +248,7 @@ func (s *Snapshot) moduleNames() []string {
 	return names
 }
 
-// DefinedValues returns the names of the runtime values that at least one module uses, sorted.
+// DefinedValues returns the sorted names of those runtime values that at least one module uses.
 func (s *Snapshot) DefinedValues(values bundle.Values) []string {
 	var names []string
 	for name := range values {
@@ -270,7 +273,7 @@ func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	return found
 }
 
-// Relevant returns the labels of a Kyma that can affect which modules it can use.
+// Relevant returns only those labels of a Kyma that can affect the modules it can use.
 func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
 	relevant := map[string]string{}
 	for key, value := range kyma {

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// ProvidedBy returns the catalog for modules with the given spec.modules[].controller. It contains only ModuleTemplates
-// with that value in the label controller-name, or all if the value is empty.
+// ProvidedBy returns the catalog for modules with this spec.modules[].controller. Lookups find only ModuleTemplates
+// that have this value in their controller-name label. If controller is empty, lookups find all ModuleTemplates.
 func (s *Snapshot) ProvidedBy(controller string) *Snapshot {
 	if controller == s.controller {
 		return s
@@ -43,5 +43,6 @@ func (s *Snapshot) checkController(module string, all []*template) error {
 		v1beta2.LabelControllerName)
 }
 
-// A label value has at most 63 bytes.
+// maxControllerBytes is the maximum length of a Kubernetes label value, because ModuleTemplates have the controller
+// name in a label.
 const maxControllerBytes = 63

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
 )
 
-// disclosing returns a finding if a field of an encoded entry appears to contain a secret. It ignores the fields in
-// publicFields.
+// disclosing returns a finding if a field of an encoded catalog entry appears to contain a secret. It skips the fields
+// in publicFields, which is a comma-separated list. It returns a problem if the entry cannot be decoded.
 func disclosing(object string, data []byte, publicFields string) (finding, problem error) {
 	var fields map[string]any
 	if err := json.Unmarshal(data, &fields); err != nil {

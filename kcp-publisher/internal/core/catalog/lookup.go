@@ -10,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Lookup returns the template of a module in a channel for a Kyma with these labels. Without a ModuleReleaseMeta, it
-// uses the ModuleTemplate with this spec.channel and the module's name. The reason of the error is one of
-// reason.Problems.
+// Lookup returns the ModuleTemplate of a module in a channel for a Kyma with these labels. If the module has no
+// ModuleReleaseMeta, it returns the ModuleTemplate that has this spec.channel and the module's name. The reason of the
+// error is one of reason.Problems.
 func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, error) {
 	version, err := s.Offered(module, channel, kyma)
 	if err != nil {
@@ -26,13 +26,14 @@ func (s *Snapshot) Has(module string) bool {
 	return s.metas[module] != nil || len(s.byAnyName[module]) > 0
 }
 
-// HasVersion reports whether the catalog has a template of the module version, even if it is hidden from some Kymas.
+// HasVersion reports whether the catalog has a ModuleTemplate for this module version, even if it is hidden from some
+// Kymas.
 func (s *Snapshot) HasVersion(module, version string) bool {
 	return len(s.templatesOf(module, version)) > 0
 }
 
-// Offered returns a module's version in a channel for a Kyma with these labels, even if the version has no template.
-// The reason of the error is one of reason.Problems.
+// Offered returns the version of a module that a channel offers to a Kyma with these labels. The version may have no
+// ModuleTemplate. The reason of the error is one of reason.Problems.
 func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -51,8 +52,8 @@ func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, err
 			key(&o.meta))
 }
 
-// At returns the template of a module's version for a Kyma with these labels, even if the channel has another version
-// now. The reason of the error is one of reason.Problems.
+// At returns the ModuleTemplate of a module's version for a Kyma with these labels, even if the channel now offers
+// another version. The reason of the error is one of reason.Problems.
 func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -71,8 +72,8 @@ func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice,
 	return s.shown(o, channel, version, kyma)
 }
 
-// Pinned returns the template of a module's version for a Kyma with these labels, in any channel. The reason of the
-// error is one of reason.Problems.
+// Pinned returns the ModuleTemplate of a module's version for a Kyma with these labels. The version can be in any
+// channel. The reason of the error is one of reason.Problems.
 func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -93,8 +94,8 @@ func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, erro
 	return choice, err
 }
 
-// Installed returns the template of an installed version, even if the channel has another version or the module is
-// hidden from the Kyma. The reason of the error is one of reason.Problems.
+// Installed returns the ModuleTemplate of an installed version, even if the channel now offers another version or the
+// module is hidden from the Kyma. The reason of the error is one of reason.Problems.
 func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	if o := s.metas[module]; o != nil {
 		if o.withheld != nil {
@@ -149,7 +150,8 @@ func (o *offer) checkRequest(kyma labels.Set) error {
 	return nil
 }
 
-// shown returns the template of a module's version, or a hiddenError if the template's labels hide it from the Kyma.
+// shown returns the ModuleTemplate of a module's version. It returns a hiddenError if the labels of the ModuleTemplate
+// hide it from the Kyma.
 func (s *Snapshot) shown(o *offer, channel, version string, kyma labels.Set) (Choice, error) {
 	choice, err := s.version(o, channel, version)
 	if err != nil {
@@ -204,7 +206,8 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 			version, key(found[0]), key(found[1]))
 }
 
-// lookupOlder never returns a hiddenError, because an operator may only be recreating the ModuleReleaseMeta.
+// lookupOlder looks up a module without a ModuleReleaseMeta. It never returns a hiddenError, because that error would
+// uninstall the module, and an operator may be recreating the ModuleReleaseMeta.
 func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice, error) {
 	named := s.byAnyName[module]
 	var found []*template
@@ -276,8 +279,8 @@ func (t *template) choice(c Choice) (Choice, error) {
 	return c, nil
 }
 
-// Mandatory returns the highest version of each mandatory module, sorted by name. A module without a usable template
-// has Err set.
+// Mandatory returns the highest version of each mandatory module, sorted by module name. If a module has no usable
+// ModuleTemplate, Err is set in its Choice.
 func (s *Snapshot) Mandatory() []Choice {
 	best := map[string]Choice{}
 	offerHigher := func(c Choice) {

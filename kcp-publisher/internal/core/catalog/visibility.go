@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Hidden reports whether a lookup failed because labels or a selector hide the module from the Kyma. An installed
-// module is then removed. After any other error, the module stays installed.
+// Hidden reports whether a lookup failed because labels or a selector hide the module from the Kyma. The publisher
+// removes an installed module after this error. After any other error, the module stays installed.
 //
 // Source: lifecycle-manager, pkg/module/sync, "Due to module template visibility change, some module previously
 // deployed should be removed".
@@ -55,7 +55,7 @@ func hiddenByLabels(own map[string]string, kyma labels.Set) string {
 	return ""
 }
 
-// A valid catalog has exactly one template for each version.
+// templatesOf returns the ModuleTemplates of a module's version. A valid catalog has exactly one for each version.
 func (s *Snapshot) templatesOf(module, version string) []*template {
 	var found []*template
 	for _, t := range s.byModule[module] {
@@ -74,9 +74,9 @@ func (s *Snapshot) templatesOf(module, version string) []*template {
 	return found
 }
 
-// Visible returns the catalog for a Kyma with these labels: the channels that the Kyma can use, and their
-// ModuleTemplates. It omits mandatory modules. held returns the version of a channel that a rollout keeps in the
-// runtime, or "". If the entries are too large, the largest ones are omitted.
+// Visible returns the part of the catalog that is published to a Kyma with these labels: the channels that the Kyma can
+// use, and their ModuleTemplates. It omits mandatory modules. For each channel, held returns the version that a rollout
+// keeps in the runtime, or "". If the catalog is too large for a bundle, Visible omits its largest entries.
 //
 // Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and FilterAllowedModuleTemplates.
 func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) string) bundle.Catalog {
@@ -109,10 +109,11 @@ type sizedEntry struct {
 	size  int
 }
 
-// A Catalog document also has a header and separators.
+// catalogBytes limits the total size of the catalog entries. It leaves 64 KiB for the rest of the catalog document.
 const catalogBytes = bundle.MaxDocumentBytes - 64<<10
 
-// The largest entries are omitted first, so that one module cannot displace the others.
+// largestThatFits returns the maximum size of an entry in bytes. Visible omits larger entries, so that one large module
+// does not displace many small ones.
 func largestThatFits(metas, templates []sizedEntry) int {
 	total := 0
 	sizes := make([]int, 0, len(metas)+len(templates))
@@ -129,7 +130,7 @@ func largestThatFits(metas, templates []sizedEntry) int {
 	total = 0
 	for _, size := range sizes {
 		if total += size; total > catalogBytes {
-			return size - len(",") - 1 // omit all entries of this size
+			return size - len(",") - 1 // one byte less, so that all entries of this size are omitted
 		}
 	}
 	return bundle.MaxDocumentBytes
@@ -145,8 +146,9 @@ func upTo(most int, entries []sizedEntry) []bundle.CatalogEntry {
 	return fitting
 }
 
-// channels omits a channel if visible returns false for all templates of its version. held returns the version of a
-// channel that a rollout keeps in the runtime, or "".
+// channels returns the channels of a module that a Kyma can use. It omits a channel if visible returns false for all
+// ModuleTemplates of its version. For each channel, held returns the version that a rollout keeps in the runtime, or
+// "".
 func (s *Snapshot) channels(
 	o *offer, kyma labels.Set, held func(module, channel string) string, visible func(*template) bool,
 ) []v1beta2.ChannelVersion {
@@ -169,8 +171,8 @@ func (s *Snapshot) channels(
 	return all
 }
 
-// Channel returns the version of a module's channel in its ModuleReleaseMeta, or "". It ignores whether the module is
-// hidden.
+// Channel returns the version of a channel in a module's ModuleReleaseMeta, or "". It also returns the version if the
+// module is hidden from Kymas.
 func (s *Snapshot) Channel(module, channel string) string {
 	o := s.metas[module]
 	if o == nil {
@@ -195,7 +197,7 @@ func (o *offer) entryWith(channels []v1beta2.ChannelVersion) bundle.CatalogEntry
 	spec := o.meta.Spec
 	spec.Channels = channels
 	e := o.entry
-	e.Spec, _ = json.Marshal(spec) // newOffer has already encoded this spec
+	e.Spec, _ = json.Marshal(spec) // cannot fail: newOffer already encoded this spec
 	return e
 }
 
@@ -204,7 +206,8 @@ func (t *template) isVisible(kyma labels.Set) bool {
 		hiddenByLabels(t.Labels, kyma) == ""
 }
 
-// foundByOlderLookups reports whether a template has a spec.channel and its module has no ModuleReleaseMeta.
+// foundByOlderLookups reports whether lookupOlder can find a ModuleTemplate: it has a spec.channel, and its module has
+// no ModuleReleaseMeta and is not restricted.
 func (s *Snapshot) foundByOlderLookups(t *template) bool {
 	return t.Spec.Channel != "" && s.metas[t.module] == nil && !slices.Contains(s.restricted, t.module)
 }

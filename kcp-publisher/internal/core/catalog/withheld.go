@@ -15,12 +15,12 @@ type Withheld struct {
 	// Kind is ModuleTemplate or ModuleReleaseMeta.
 	Kind string
 	Key  types.NamespacedName
-	// Err is the reason. It names the object and the field.
+	// Err is the reason why the object is not published. It contains the names of the object and the field.
 	Err error
 }
 
-// Withheld returns the catalog objects that are not published: first the ModuleReleaseMetas, then the ModuleTemplates,
-// each sorted.
+// Withheld returns the catalog objects that are not published. Sorted ModuleReleaseMetas come first, then sorted
+// ModuleTemplates.
 func (s *Snapshot) Withheld() []Withheld {
 	var all []Withheld
 	for _, name := range s.moduleNames() {
@@ -44,11 +44,11 @@ func (s *Snapshot) Withheld() []Withheld {
 	return all
 }
 
-// CheckTemplate returns an error if agents would refuse the catalog entry of the ModuleTemplate.
+// CheckTemplate returns an error if agents would refuse the catalog entry for this ModuleTemplate.
 func CheckTemplate(object *v1beta2.ModuleTemplate) error {
 	spec := object.Spec
 	if len(spec.Descriptor.Raw) == 0 {
-		spec.Descriptor.Raw = nil // an empty slice cannot be encoded
+		spec.Descriptor.Raw = nil // JSON encoding fails for an empty Raw that is not nil
 	}
 	e, err := entry(&object.ObjectMeta, spec)
 	if err != nil {
@@ -61,7 +61,8 @@ func CheckTemplate(object *v1beta2.ModuleTemplate) error {
 	return bundle.CheckCatalogEntry(data)
 }
 
-// withheld is the reason why bundles must omit an entry. problem means that the entry cannot be encoded or decoded.
+// inspect returns the size of an encoded catalog entry in bytes. withheld is the reason why bundles must omit the
+// entry, or nil. problem is set if the entry cannot be encoded or decoded.
 func inspect(object string, e bundle.CatalogEntry) (size int, withheld, problem error) {
 	data, err := json.Marshal(e)
 	if err != nil {

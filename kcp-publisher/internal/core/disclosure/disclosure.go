@@ -15,7 +15,7 @@ import (
 type Finding struct {
 	// Field is a path such as spec.data.spec.hosts[0].
 	Field string
-	// Resembles is the kind of secret, such as "a private key".
+	// Resembles is the kind of secret that the field appears to contain, such as "a private key".
 	Resembles string
 }
 
@@ -23,7 +23,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s appears to contain %s, which every runtime could read", f.Field, f.Resembles)
 }
 
-// Find returns the first finding in a decoded JSON value. at is the path of the value. Find skips the fields in public.
+// Find returns the first field in a decoded JSON value that appears to contain a secret. at is the path of the value.
+// Find skips the fields in public.
 func Find(value any, at string, public []string) (Finding, bool) {
 	if slices.Contains(public, at) {
 		return Finding{}, false
@@ -67,7 +68,8 @@ func step(at, key string) string {
 	return at + "." + key
 }
 
-// filledSecret returns "data" or "stringData" if the object is a Secret with a value in that field, or "".
+// filledSecret returns "data" or "stringData" if the object is a Kubernetes Secret with a value in that field. For any
+// other object, it returns "".
 func filledSecret(object map[string]any) string {
 	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
 		return ""
@@ -89,12 +91,12 @@ func mapOf(value any) map[string]any {
 
 type form struct {
 	resembles string
-	// sign is a substring of every such secret, which avoids the slower pattern match.
+	// sign is a substring that every secret of this form contains. Texts without it need no slow pattern match.
 	sign    string
 	pattern *regexp.Regexp
 }
 
-// forms lists formats that vendors document or that RFC 7468 and RFC 7519 define.
+// forms lists the secret formats to detect. Vendors, RFC 7468 or RFC 7519 document them.
 var forms = []form{
 	{"a private key", "PRIVATE KEY", regexp.MustCompile(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`)},
 	{"an age identity", "AGE-SECRET-KEY-", regexp.MustCompile(`AGE-SECRET-KEY-(PQ-)?1[0-9A-Z]{50,}`)},

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
-// minReporting is the minimum number of reporting runtimes for the warning FleetSilent.
+// The warning FleetSilent is emitted only if at least minReporting runtimes have sent a report.
 const minReporting = 3
 
 // Assess evaluates the health of all runtimes and returns the summary, modules, rollouts and warnings of the fleet.
@@ -61,7 +61,7 @@ func (r *Runtime) silentSince() *time.Time {
 	return r.LastReport
 }
 
-// Active rollouts come first, then the newest.
+// sortedRollouts returns active rollouts first, then finished ones, each newest first.
 func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 	sorted := make([]Rollout, 0, len(all))
 	for i := range all {
@@ -69,7 +69,8 @@ func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 		status := r.Status
 		status.Message, status.Failures = text(status.Message), slices.Clone(status.Failures)
 		for n := range status.Failures {
-			status.Failures[n].Reason = text(status.Failures[n].Reason) // untrusted text of the runtime's report
+			// Reason is untrusted text from the runtime's report.
+			status.Failures[n].Reason = text(status.Failures[n].Reason)
 		}
 		sorted = append(sorted, Rollout{
 			Name: r.Name, Namespace: r.Namespace, Spec: r.Spec, Status: status,
@@ -144,7 +145,7 @@ func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	return all
 }
 
-// Held returns the warning that publishing is stopped for all runtimes. why is the reason.
+// Held returns a warning with the reason why publishing is stopped for all runtimes.
 func Held(why string) Cause {
 	return Cause{Situation: CommitHolds, Message: text(why), Advice: byName[CommitHolds].Advice}
 }

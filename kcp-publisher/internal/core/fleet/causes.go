@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// A reason can have different meanings in different fields of a Kyma's status.
+// source is the field of a Kyma's status that contains a reason. The same reason can have different meanings in
+// different fields.
 type source string
 
 const (
@@ -20,7 +21,8 @@ const (
 	fromModule  source = "runtime" // status.runtime.reasons.modules[].runtime
 )
 
-// A reason without an entry is mapped like Other.
+// situations maps each reason in a Kyma's status to a situation. A reason without an entry gets the situation of the
+// reason Other.
 var situations = map[source]map[v1beta2.Reason]Situation{
 	fromPublish: {
 		v1beta2.Reason(reason.AgentOutdated):        AgentOutdated,

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// failedCheck finds a ready module that fails a check of a rollout.
+// failedCheck finds a module that is ready but fails a check that its rollout requires.
 func failedCheck(k *known) *found {
 	published := k.published()
 	if published == nil {

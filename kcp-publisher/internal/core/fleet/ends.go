@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	// rootWarning is the time before the expiry of the root of trust at which the warning starts.
+	// The warning about the root of trust starts this long before its expiry.
 	rootWarning = 30 * 24 * time.Hour
-	// The warning about a certificate starts in the last third of its validity. Agents renew certificates earlier.
+	// The warning about an agent certificate starts in the last third of its validity. Agents normally renew
+	// certificates earlier.
 	certificateShare  = 3
 	certificatesNamed = 3
 )
@@ -33,7 +34,8 @@ func RootEnds(at, now time.Time) *Cause {
 	}
 }
 
-// certificatesEnd returns a message with the reporting runtimes whose certificates have expired or expire soon, or "".
+// certificatesEnd returns a message with the reporting runtimes whose agent certificates have expired or expire soon.
+// It returns "" if there are no such runtimes.
 func certificatesEnd(in Input) string {
 	var names []string
 	all := 0
@@ -56,7 +58,7 @@ func certificatesEnd(in Input) string {
 	return fmt.Sprintf("%d agent certificates have expired or expire soon (%s)", all, strings.Join(names, ", "))
 }
 
-// certificateEnds finds a certificate that was not renewed in time.
+// certificateEnds finds an agent certificate that was not renewed in time.
 func certificateEnds(k *known) *found {
 	published := k.published()
 	if k.one || published == nil || published.Certificate == nil {

@@ -12,14 +12,14 @@ import (
 // Input contains the control plane objects and settings that Assess evaluates.
 type Input struct {
 	Kymas []v1beta2.Kyma
-	// Healthy lists runtimes that are known to be healthy. Kymas does not contain them.
+	// Healthy lists runtimes that the caller already knows to be healthy. Their Kymas are not in the field Kymas.
 	Healthy  []Runtime
 	Rollouts []v1alpha1.Rollout
 	Metas    []v1beta2.ModuleReleaseMeta
 	Trains   []v1alpha1.PromotionPolicy
 	// RootExpires is the expiry of the root of trust, or zero if unknown.
 	RootExpires time.Time
-	// Held is the reason why publishing is stopped, or empty.
+	// Held is the reason why publishing is stopped for all runtimes, or empty.
 	Held string
 	Now  time.Time
 }
@@ -52,7 +52,7 @@ const (
 	NeverReported Health = "NeverReported"
 	// Suspended runtimes get no new bundles, because an operator suspended them.
 	Suspended Health = "Suspended"
-	// Deleting runtimes are removing their modules.
+	// Deleting runtimes belong to deleted Kymas and are removing their modules.
 	Deleting Health = "Deleting"
 	// Behind runtimes have not applied the latest bundle yet, or their modules are not ready yet.
 	Behind Health = "Behind"
@@ -65,10 +65,10 @@ func Healths() []Health {
 	return []Health{Failing, Silent, NeverReported, Suspended, Deleting, Behind, Healthy}
 }
 
-// NeedsAttention reports whether an operator must act.
+// NeedsAttention reports whether an operator must act on a runtime with this health.
 func (h Health) NeedsAttention() bool { return h == Failing || h == Silent || h == NeverReported }
 
-// Attention returns the number of runtimes that need attention.
+// Attention returns the number of runtimes whose health requires an operator to act.
 func (s Summary) Attention() (n int) {
 	for h, count := range s.Health {
 		if h.NeedsAttention() {
@@ -82,19 +82,20 @@ func (s Summary) Attention() (n int) {
 type Summary struct {
 	Total  int            `json:"total"`
 	Health map[Health]int `json:"health"`
-	// Situations is the number of runtimes by the situation of their cause.
+	// Situations counts the runtimes by the situation in Runtime.Cause.
 	Situations map[Situation]int `json:"situations,omitempty"`
-	// OldestReport is the oldest last report among silent runtimes, or nil.
+	// OldestReport is the time of the oldest report among the last reports of all silent runtimes. It is nil if no
+	// runtime is silent.
 	OldestReport *time.Time `json:"oldestReport,omitempty"`
 }
 
 // Cause is the problem that determines the health of a runtime or module, or a warning about the fleet.
 type Cause struct {
 	Situation Situation `json:"situation"`
-	// Message describes the problem, and Advice the fix. They can contain text from a runtime.
+	// Message describes the problem, and Advice describes the fix. Both can contain text that a runtime reported.
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
-	// Subject distinguishes warnings with the same situation, such as warnings about two rollouts.
+	// Subject distinguishes warnings with the same situation, for example by the name of the rollout.
 	Subject string `json:"subject,omitempty"`
 }
 
@@ -103,7 +104,7 @@ func (c Cause) Same(other Cause) bool {
 	return c.Situation == other.Situation && c.Subject == other.Subject
 }
 
-// Runtime is the evaluated state of one runtime.
+// Runtime is the health and the state of one runtime.
 type Runtime struct {
 	ID        string            `json:"id"`
 	Namespace string            `json:"namespace"`
@@ -112,14 +113,16 @@ type Runtime struct {
 	Channel   string            `json:"channel"`
 	State     v1beta2.State     `json:"state,omitempty"`
 	Health    Health            `json:"health"`
-	// Cause is nil if the runtime has no problem.
+	// Cause is the problem that determines the runtime's health, or nil if the runtime has no problem.
 	Cause *Cause `json:"cause,omitempty"`
-	// Since is the time when the cause began, or nil if unknown.
+	// Since is the time when the problem in Cause began, or nil if unknown.
 	Since *time.Time `json:"since,omitempty"`
-	// LastReport is the time of the last recorded report, or nil. Reporting is true if the runtime is still reporting.
+	// LastReport is the time of the last report in the Kyma's status, or nil. Reporting is false if the runtime is
+	// silent.
 	LastReport *time.Time `json:"lastReport,omitempty"`
 	Reporting  bool       `json:"reporting"`
-	// Published is the sequence of the latest bundle, and InForce of the last reported bundle. They are 0 if unknown.
+	// Published is the sequence number of the latest published bundle. InForce is the sequence number of the bundle
+	// that the runtime last reported as applied. They are 0 if unknown.
 	Published int64  `json:"published,omitempty"`
 	InForce   int64  `json:"inForce,omitempty"`
 	Agent     string `json:"agent,omitempty"`
@@ -127,7 +130,7 @@ type Runtime struct {
 	CertificateExpires *time.Time      `json:"certificateExpires,omitempty"`
 	Kubernetes         string          `json:"kubernetes,omitempty"`
 	Modules            []RuntimeModule `json:"modules,omitempty"`
-	// Bundles lists the last bundles, newest first, if the caller requested a single runtime.
+	// Bundles lists the runtime's last bundles, newest first. It is set only if the caller requested a single runtime.
 	Bundles []Bundle `json:"bundles,omitempty"`
 }
 
@@ -135,32 +138,32 @@ type Runtime struct {
 type RuntimeModule struct {
 	Name    string `json:"name"`
 	Channel string `json:"channel,omitempty"`
-	// Version is the running version, or empty if unknown. Asked is the published version, or empty for a module that
-	// is being removed.
+	// Version is the version that runs in the runtime, or empty if unknown. Asked is the version in the published
+	// bundle, or empty if the module is being removed.
 	Version string        `json:"version,omitempty"`
 	Asked   string        `json:"asked,omitempty"`
 	State   v1beta2.State `json:"state"`
 	Message string        `json:"message,omitempty"`
-	// Held describes the rollout that delays a newer version, or is empty.
+	// Held describes the rollout that delays a newer version of the module, or is empty.
 	Held string `json:"held,omitempty"`
 }
 
-// Module contains a module's versions in the catalog and in all runtimes.
+// Module lists a module's versions in the channels of the catalog and in the runtimes.
 type Module struct {
 	Name string `json:"name"`
-	// Channels maps each channel to its version in the catalog.
+	// Channels maps each channel to the version that it offers in the catalog.
 	Channels map[string]string `json:"channels,omitempty"`
-	// Versions lists the running versions, newest first.
+	// Versions lists the versions that run in runtimes, newest first.
 	Versions []ModuleVersion `json:"versions,omitempty"`
 }
 
-// ModuleVersion counts the runtimes with a version of a module, by state. Version is empty if unknown.
+// ModuleVersion counts the runtimes that run one version of a module, by module state. Version is empty if unknown.
 type ModuleVersion struct {
 	Version string                `json:"version"`
 	States  map[v1beta2.State]int `json:"states"`
 }
 
-// Rollout is an active or finished rollout.
+// Rollout contains a Rollout object's name, spec and status. Active is false if the rollout is finished.
 type Rollout struct {
 	Name      string                 `json:"name"`
 	Namespace string                 `json:"namespace"`

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// HealthyUntil returns the time until which the runtime stays healthy if the Kyma does not change, or zero if it is not
-// healthy now.
+// HealthyUntil returns the time until which a runtime counts as healthy if its Kyma does not change. It returns zero if
+// the runtime is not healthy now.
 func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 	if r := kyma.Status.Runtime; r == nil || r.ID != plan.RuntimeID(kyma) || kyma.Status.State != v1beta2.StateReady ||
 		!kyma.DeletionTimestamp.IsZero() {
@@ -29,10 +29,10 @@ func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 			return at
 		}
 	}
-	return time.Time{} // cannot happen
+	return time.Time{} // cannot happen: health always ends without a new report
 }
 
-// changesOf returns the times at which a runtime's health can change without a change of its Kyma.
+// changesOf returns the times at which a runtime's health can change although its Kyma does not change.
 func changesOf(kyma *v1beta2.Kyma) []time.Time {
 	changes := []time.Time{plan.LastReportTime(kyma).Add(recordedWithin)}
 	if published := kyma.Status.Runtime.Published; published != nil {

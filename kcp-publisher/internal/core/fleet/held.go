@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// held finds a newer version that a rollout does not install in the runtime yet.
+// held finds a module with a newer version that a rollout does not install in this runtime yet.
 func held(k *known) *found {
 	for i := range k.status {
 		m := &k.status[i]
@@ -40,7 +40,7 @@ func held(k *known) *found {
 	return nil
 }
 
-// awaitsApproval adds the wave that waits for approval, and the command that approves it.
+// awaitsApproval adds to f the wave that waits for an approval and the command that approves it.
 func awaitsApproval(f *found, m *v1beta2.ModuleStatus, hold plan.Hold) {
 	status := hold.Rollout.Status
 	at := slices.IndexFunc(status.Waves, func(w v1alpha1.WaveStatus) bool { return w.State == v1alpha1.WaveWaiting })

@@ -13,19 +13,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Rollouts is an index of rollouts for evaluating many Kymas. It is safe for concurrent use.
+// Rollouts indexes the rollouts by module, so that Judge finds the rollouts of a runtime fast. It is safe for
+// concurrent use.
 type Rollouts struct{ holders plan.Holders }
 
-// NewRollouts indexes rollouts for evaluating Kymas.
+// NewRollouts returns an index of the rollouts for Judge and JudgeModule.
 func NewRollouts(all []v1alpha1.Rollout) Rollouts { return Rollouts{plan.NewHolders(all)} }
 
-// Judge evaluates the health of a runtime. The result shares the Kyma's label map.
+// Judge evaluates the health of a Kyma's runtime. The returned Runtime uses the Kyma's label map without copying it.
 func Judge(kyma *v1beta2.Kyma, rollouts Rollouts, now time.Time) Runtime {
 	return judge(known{kyma: kyma, status: kyma.Status.Modules, now: now, holds: rollouts.holders.Of(kyma)})
 }
 
-// JudgeModule evaluates a runtime like Judge, but with only one module. It returns false if the Kyma's status does not
-// contain the module.
+// JudgeModule evaluates the health of a Kyma's runtime like Judge, but considers only one module. It returns false if
+// the Kyma's status does not contain the module.
 func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.Time) (Runtime, bool) {
 	at := slices.IndexFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool { return m.Name == module })
 	if at < 0 {
@@ -48,20 +49,20 @@ func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.
 
 type known struct {
 	kyma *v1beta2.Kyma
-	// status contains the evaluated modules. one is true for a single module.
+	// status contains the status of the modules to evaluate. one is true if JudgeModule evaluates a single module.
 	status  []v1beta2.ModuleStatus
 	one     bool
 	carried bool
 	now     time.Time
 	holds   map[string]plan.Hold
-	// The Kyma's conditions, or nil for missing conditions.
+	// These are the conditions in the Kyma's status. A missing condition is nil.
 	ready, reporting, registry, accepted, synced, secrets, agent, features, modules, watchers, removals,
 	publishing *metav1.Condition
 }
 
 func judge(k known) Runtime {
 	kyma := k.kyma
-	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // the Kyma's status contains the error
+	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // ignore the error: the Kyma's status already contains it
 	k.readConditions()
 	r := Runtime{
 		ID: line(plan.RuntimeID(kyma)), Namespace: kyma.Namespace, Kyma: kyma.Name, Labels: kyma.Labels,
@@ -168,7 +169,7 @@ func (k *known) ofModule(situation Situation, m *v1beta2.ModuleStatus) *found {
 	return f
 }
 
-// cause converts a finding to a Cause with bounded, printable text.
+// cause converts a finding to a Cause. It shortens long texts and removes unprintable characters.
 func (k *known) cause(f *found) *Cause {
 	advice := cmp.Or(f.advice, byName[f.situation].Advice)
 	for _, name := range [...]struct{ placeholder, name string }{
@@ -193,7 +194,8 @@ func (k *known) runtimeModules() []RuntimeModule {
 		m := &k.status[i]
 		all[i] = RuntimeModule{Name: line(m.Name), Channel: line(m.Channel), State: m.State, Message: text(m.Message)}
 		if reported {
-			all[i].Version = line(m.Version) // before the first report, m.Version is only the requested version
+			// Until the first report, m.Version is the requested version, not the running one.
+			all[i].Version = line(m.Version)
 		}
 		if published != nil {
 			all[i].Asked = published.Versions[m.Name]

@@ -9,13 +9,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootNote describes a publisher's root of trust in an annotation of its Lease. It is not signed and is only for
-// display.
+// RootNote describes the root of trust that a publisher uses. The publisher writes it to an annotation of its Lease. It
+// is not signed, so it is only for display.
 type RootNote struct {
 	Epoch   int64     `json:"epoch"`
 	Version int64     `json:"version"`
 	Expires time.Time `json:"expires"`
-	// Fleet is the fleet name in the root, or empty for old roots.
+	// Fleet is the fleet name in the root of trust. It is empty for roots of trust that were created before fleet names
+	// existed.
 	Fleet string `json:"fleet,omitempty"`
 }
 
@@ -24,7 +25,7 @@ const maxRootNoteBytes = 512
 func (n RootNote) String() string {
 	data, err := json.Marshal(n)
 	if err != nil {
-		return "" // only fails for an expiry after the year 9999
+		return "" // encoding fails only for an expiry after the year 9999
 	}
 	return string(data)
 }
@@ -47,8 +48,8 @@ func ParseRootNote(text string) (RootNote, error) {
 	return n, nil
 }
 
-// NewestRoot returns the expiry of the latest root of trust, or zero. For several fleets, it returns the earliest of
-// their expiries.
+// NewestRoot returns the expiry of the latest root of trust in notes, or zero. If the notes contain several fleets, it
+// takes the latest root of trust of each fleet and returns the earliest expiry of these.
 func NewestRoot(notes []RootNote) time.Time {
 	newest := map[string]RootNote{}
 	for _, n := range notes {

@@ -8,20 +8,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Row contains the cells of a Kyma in the API server's table. Missing values are empty.
+// Row contains the columns of a Kyma in the table format of the Kubernetes API. Missing values are empty.
 type Row struct {
 	Namespace, Name string
-	// Runtime, State, HealthyUntil and Running are fields of the Kyma's status.
+	// Runtime, State, HealthyUntil and Running contain fields of the Kyma's status.
 	Runtime, State, HealthyUntil, Running string
 	// ReportTime is the time of the last report by the runtime's clock. It is empty for a CRD without this column.
 	ReportTime string
-	// Skip is the value of the suspension label. Deleted is the deletion timestamp.
+	// Skip is the value of the label that suspends the Kyma. Deleted is the Kyma's deletion timestamp.
 	Skip, Deleted                                  string
 	Channel, Published, InForce, Agent, Kubernetes string
 }
 
-// Healthy returns the runtime of a row, and true if the runtime is healthy. For other rows, the caller must read the
-// Kyma.
+// Healthy returns true and the runtime if the row shows that the runtime is healthy. Otherwise, the row is not
+// sufficient to evaluate the health, and the caller must read the Kyma.
 func (r Row) Healthy(now time.Time) (Runtime, bool) {
 	until, err := time.Parse(time.RFC3339, r.HealthyUntil)
 	if err != nil || !now.Before(until) || r.State != string(v1beta2.StateReady) || r.Runtime == "" || r.Skip != "" ||
@@ -32,15 +32,15 @@ func (r Row) Healthy(now time.Time) (Runtime, bool) {
 		Health: Healthy, Reporting: true}, true
 }
 
-// Listed returns the same runtime as Healthy with its modules and versions. It returns false if the row does not
-// contain these details.
+// Listed returns the same Runtime as Healthy, but with the modules and versions. It returns false if the row does not
+// contain the modules and versions.
 func (r Row) Listed(now time.Time) (Runtime, bool) {
 	runtime, healthy := r.Healthy(now)
 	if !healthy || r.Channel == "" {
 		return Runtime{}, false
 	}
 	sequence, modules, ok := readRunning(r.Running)
-	if !ok || sequence != r.Published { // an older publisher does not update Running
+	if !ok || sequence != r.Published { // a publisher of an older release does not update Running
 		return Runtime{}, false
 	}
 	published, err := strconv.ParseInt(r.Published, 10, 64)
@@ -56,7 +56,8 @@ func (r Row) Listed(now time.Time) (Runtime, bool) {
 	return runtime, true
 }
 
-// MayHold reports whether a rollout can delay a version in the runtime. If so, the caller must read the Kyma.
+// MayHold reports whether a rollout may delay a module version in the runtime. If it returns true, the caller must read
+// the Kyma to find out.
 func (r Rollouts) MayHold(runtime *Runtime) bool {
 	for i := range runtime.Modules {
 		if m := &runtime.Modules[i]; r.holders.MayHold(m.Name, m.Version) {

@@ -12,28 +12,30 @@ import (
 )
 
 const (
-	// appliedWithin is the time within which a reporting runtime must report the latest bundle.
+	// appliedWithin is the time that a reporting runtime has to apply and report the latest bundle.
 	appliedWithin = 30 * time.Minute
-	// settledWithin is the time after which a progressing module is treated as stuck.
+	// A module that is still progressing after settledWithin is treated as stuck.
 	settledWithin = time.Hour
-	// recordedWithin is the maximum time between two recorded reports of a reporting runtime.
+	// While a runtime reports, the publisher records a report in the Kyma's status at least once in recordedWithin.
 	recordedWithin = plan.MaxUnrecorded + time.Hour
-	// deletedWithin is the publishers' default deletion timeout plus one hour.
+	// deletedWithin is one hour longer than the publisher's default deletion timeout.
 	deletedWithin = 25 * time.Hour
 )
 
 type found struct {
 	situation Situation
 	message   string
-	// module and rollout can be empty.
+	// module and rollout are the names of the affected module and rollout. They can be empty.
 	module, rollout string
-	// wave replaces WAVE in the advice. advice overrides the situation's advice.
+	// wave replaces the placeholder WAVE in the advice. If advice is set, it replaces the default advice of the
+	// situation.
 	wave, advice string
 	// since is the time when the problem began, or zero if unknown.
 	since time.Time
 }
 
-// The first finding is the cause. Problems that resolve by themselves come last. A rule without a finding returns nil.
+// rules are called in this order, and the first finding becomes the cause. Problems that resolve by themselves come
+// last. A rule returns nil if it finds no problem.
 var rules = []func(*known) *found{
 	suspended, notReconciled, unpublishable, unsealed, removalsHeld, commitHeld, unresolved, tamperedRegistry,
 	reportRefused, neverReported, bundleRefused, silentRuntime, clockBehind, unsynced,
@@ -57,8 +59,8 @@ func suspended(k *known) *found {
 	return f
 }
 
-// SuspendedBy returns the field manager that suspended a Kyma, and the time of its last update. Both are zero if
-// unknown.
+// SuspendedBy returns the field manager that set the Kyma's suspension label, and the time of the field manager's last
+// update. It returns "" and zero if unknown.
 func SuspendedBy(kyma *v1beta2.Kyma) (string, time.Time) {
 	for _, entry := range kyma.ManagedFields {
 		if entry.Time != nil && entry.FieldsV1 != nil &&
@@ -221,7 +223,7 @@ func agentRolledBack(k *known) *found {
 	return of(AgentRolledBack, k.agent)
 }
 
-// agentOutdated finds a bundle that omits parts because the agent does not support them.
+// agentOutdated finds a bundle that lacks some content because the agent's version does not support it.
 func agentOutdated(k *known) *found {
 	if k.features == nil || k.features.Status == metav1.ConditionTrue {
 		return nil
@@ -253,7 +255,7 @@ func brokenModule(k *known) *found {
 	}
 	why := k.moduleReasons(warned.Name).Runtime
 	if why == "" || why == v1beta2.Reason(reason.Other) {
-		why = v1beta2.Reason(reason.ReportsWarning) // older agents do not report reasons
+		why = v1beta2.Reason(reason.ReportsWarning) // agents of older versions do not report a reason
 	}
 	return k.ofModule(fromModule.situation(why), warned)
 }
@@ -282,7 +284,7 @@ func (k *known) unreported() *v1beta2.PublishedBundle {
 	return k.published()
 }
 
-// notApplied finds a bundle that a reporting runtime should have reported by now.
+// notApplied finds a bundle that a reporting runtime has not reported as applied within appliedWithin.
 func notApplied(k *known) *found {
 	published := k.unreported()
 	if published == nil || k.accepted.Reason == v1beta2.ReasonCarried || !plan.Reports(k.kyma) ||
@@ -292,7 +294,8 @@ func notApplied(k *known) *found {
 	return &found{situation: BundleNotTaken, message: k.accepted.Message, since: published.Time.Time}
 }
 
-// A bundle that does not change any module is ignored.
+// pending finds a bundle that the runtime has not reported yet. It ignores the bundle if all modules are ready, because
+// then the bundle changes no module.
 func pending(k *known) *found {
 	published := k.unreported()
 	switch {
@@ -306,14 +309,14 @@ func pending(k *known) *found {
 	return &found{situation: BundlePending, message: k.accepted.Message, since: published.Time.Time}
 }
 
-// processing returns the first module that is not ready, and the start of that state, or zero if unknown.
+// processing returns the first module that is not ready, and the time since which it is not ready, or zero if unknown.
 func (k *known) processing() (*v1beta2.ModuleStatus, time.Time) {
 	m := k.firstUnready()
 	if m == nil || k.modules == nil || k.modules.Status == metav1.ConditionTrue {
 		return m, time.Time{}
 	}
 	since := k.modules.LastTransitionTime.Time
-	// Another module may have set the condition to False earlier.
+	// The condition can be False for longer than this module, because another module set it to False earlier.
 	if published := k.published(); published != nil && published.Time.After(since) {
 		since = published.Time.Time
 	}
@@ -343,7 +346,8 @@ func processingModule(k *known) *found {
 	return f
 }
 
-// An unknown problem must not be evaluated as healthy.
+// unexplained finds a Kyma in state Error or Warning that no other rule explains. Otherwise, the runtime would count as
+// healthy.
 func unexplained(k *known) *found {
 	if state := k.kyma.Status.State; k.one || k.ready.Status == metav1.ConditionTrue || state != v1beta2.StateError &&
 		state != v1beta2.StateWarning {

@@ -7,11 +7,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The API server returns Running in a table cell. About 45 modules fit.
+// maxRunning limits the length of status.runtime.running in bytes, because the API server returns it in a table cell.
+// About 45 modules fit.
 const maxRunning = 1 << 10
 
-// Running returns the modules of a healthy runtime in the format of status.runtime.running. It returns "" for an
-// unhealthy runtime or a longer text.
+// Running returns the modules of a healthy runtime in the format of status.runtime.running. It returns "" if the
+// runtime is unhealthy or the text would be longer than maxRunning.
 func Running(kyma *v1beta2.Kyma) string {
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return ""

@@ -1,10 +1,10 @@
 package fleet
 
-// Situation is the name of a problem for programs. Metrics use it as a label value, so existing values must not be
+// Situation is the machine-readable name of a problem. Metrics use it as a label value, so existing values must not be
 // renamed.
 type Situation string
 
-// Situations before a bundle is published.
+// These situations occur before a bundle is published.
 const (
 	Suspension           Situation = "Suspended"
 	NotLookedAt          Situation = "NotLookedAt"
@@ -24,7 +24,7 @@ const (
 	SecretsNotSealed     Situation = "SecretsNotSealed"
 )
 
-// Situations of requested modules that cannot be resolved.
+// These situations concern requested modules that the publisher cannot resolve.
 const (
 	ModuleUnknown      Situation = "ModuleUnknown"
 	ChannelMissing     Situation = "ChannelMissing"
@@ -43,7 +43,7 @@ const (
 	ValueUndefined     Situation = "ValueUndefined"
 )
 
-// Situations between the publication of a bundle and the runtime's report about it.
+// These situations occur after a bundle is published and before the runtime reports it.
 const (
 	RegistryLost       Situation = "RegistryLost"
 	RegistryTampered   Situation = "RegistryTampered"
@@ -63,7 +63,7 @@ const (
 	ReportTruncated    Situation = "ReportTruncated"
 )
 
-// Situations of a bundle in the runtime.
+// These situations concern a bundle that the runtime has received.
 const (
 	BundleExpired         Situation = "BundleExpired"
 	BundleWrongRuntime    Situation = "BundleWrongRuntime"
@@ -86,7 +86,7 @@ const (
 	TakeoverWaits         Situation = "TakeoverWaits"
 )
 
-// Situations of modules in the runtime.
+// These situations concern modules in the runtime.
 const (
 	ModuleImmutable      Situation = "ModuleImmutable"
 	ModuleConflict       Situation = "ModuleConflict"
@@ -107,11 +107,11 @@ const (
 	Unexplained          Situation = "Unexplained"
 	NotReady             Situation = "NotReady"
 	WatcherNotServed     Situation = "WatcherNotServed"
-	// CheckFailed means that a ready module fails a check of a rollout.
+	// CheckFailed means that a module is ready but fails a check that its rollout requires.
 	CheckFailed Situation = "CheckFailed"
 )
 
-// Situations of deleted Kymas, and of healthy runtimes that wait for an upgrade.
+// These situations concern deleted Kymas, and healthy runtimes that do not have the newest module version yet.
 const (
 	DeletionWaits    Situation = "DeletionWaits"
 	DeletionOverdue  Situation = "DeletionOverdue"
@@ -125,19 +125,19 @@ const (
 	ModuleRemark     Situation = "ModuleRemark"
 )
 
-// Situations of agent certificates. CertificatesEnd is the warning for the fleet.
+// These situations concern the agent certificate of one runtime.
 const (
 	CertificateExpired     Situation = "CertificateExpired"
 	CertificateExpiresSoon Situation = "CertificateExpiresSoon"
 )
 
-// Situations of the whole fleet.
+// These situations concern the whole fleet.
 const (
 	RootExpiresSoon Situation = "RootExpiresSoon"
 	CertificatesEnd Situation = "CertificatesEnd"
-	// VersionRejected means that a channel has a version whose last rollout was stopped or rolled back.
+	// VersionRejected means that a channel offers a version although its last rollout was stopped or rolled back.
 	VersionRejected Situation = "VersionRejected"
-	// TrainBlocked means that an operator must resolve a condition that blocks a version in a promotion train.
+	// TrainBlocked means that a promotion train cannot promote a version until an operator resolves a problem.
 	TrainBlocked Situation = "TrainBlocked"
 	FleetSilent  Situation = "FleetSilent"
 	CommitHolds  Situation = "CommitHolds"

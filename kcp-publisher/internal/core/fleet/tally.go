@@ -11,7 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Tally counts runtimes incrementally. It is not safe for concurrent use.
+// Tally counts runtimes by health, situation and module version. Runtimes can be added and removed one at a time. It is
+// not safe for concurrent use.
 type Tally struct {
 	total      int
 	health     map[Health]int
@@ -29,10 +30,10 @@ func NewTally() *Tally {
 	return &Tally{health: map[Health]int{}, situations: map[Situation]int{}, modules: map[string]map[moduleAt]int{}}
 }
 
-// Add counts a runtime.
+// Add adds a runtime to the counts.
 func (t *Tally) Add(r *Runtime) { t.count(r, 1) }
 
-// Remove subtracts a runtime that was added with the same content.
+// Remove removes a runtime from the counts. The Runtime must equal the one that was added.
 func (t *Tally) Remove(r *Runtime) { t.count(r, -1) }
 
 func (t *Tally) count(r *Runtime, n int) {
@@ -55,19 +56,19 @@ func (t *Tally) count(r *Runtime, n int) {
 	}
 }
 
-// change adds n to the count of a key, and deletes a zero count.
+// change adds n to the count of a key. It deletes the key if the count becomes zero.
 func change[K comparable](counts map[K]int, key K, n int) {
 	if counts[key] += n; counts[key] == 0 {
 		delete(counts, key)
 	}
 }
 
-// Summary returns the counts without OldestReport.
+// Summary returns the number of runtimes by health and situation. It does not set OldestReport.
 func (t *Tally) Summary() Summary {
 	return Summary{Total: t.total, Health: maps.Clone(t.health), Situations: maps.Clone(t.situations)}
 }
 
-// Modules returns all modules with the versions in runtimes and channels.
+// Modules returns all modules that are in a counted runtime or in metas, with their versions in runtimes and channels.
 func (t *Tally) Modules(metas []v1beta2.ModuleReleaseMeta) []Module {
 	byName := make(map[string]*Module, len(t.modules)+len(metas))
 	for name, counts := range t.modules {
@@ -113,7 +114,7 @@ func versions(counts map[moduleAt]int) []ModuleVersion {
 	return all
 }
 
-// Invalid versions come last.
+// newestFirst compares semantic versions, newest first. Invalid versions come last.
 func newestFirst(a, b string) int {
 	va, errA := semver.NewVersion(a)
 	vb, errB := semver.NewVersion(b)

@@ -31,7 +31,7 @@ func line(name string) string {
 	return bundle.PrintableLine(name)
 }
 
-// Most texts are plain, which avoids the slower conversion.
+// isPlain reports whether a text has only printable ASCII characters. Most texts do, and need no slower conversion.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -41,7 +41,8 @@ func isPlain(text string) bool {
 	return true
 }
 
-// word returns a name for a command line, or the placeholder if a shell could interpret the name.
+// word returns a name for use in a shell command. If the name contains characters that a shell could interpret, it
+// returns the placeholder.
 func word(name, placeholder string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._/", r)

@@ -14,7 +14,7 @@ import (
 // maxTimeline is the maximum number of bundles in a timeline.
 const maxTimeline = 5
 
-// Bundle is one of a runtime's last bundles. Only Signed is verified.
+// Bundle describes one of a runtime's last bundles. Only the field Signed is verified.
 type Bundle struct {
 	Epoch     int64     `json:"epoch,omitempty"`
 	Sequence  int64     `json:"sequence"`
@@ -22,37 +22,37 @@ type Bundle struct {
 	Published time.Time `json:"published"`
 	// Commit is the Git commit from which the bundle was built, or empty.
 	Commit string `json:"commit,omitempty"`
-	// Changes lists the first modules with a changed version, and More counts the others. If Noted is false, the
-	// changes are unknown.
+	// Changes lists the first modules whose version the bundle changed, and More is the number of other such modules.
+	// Both are unknown if Noted is false.
 	Changes []v1beta2.VersionChange `json:"changes,omitempty"`
 	More    int32                   `json:"more,omitempty"`
-	// Noted is true if the Kyma's status contains the bundle.
+	// Noted is true if the history in the Kyma's status contains the bundle.
 	Noted bool `json:"noted,omitempty"`
 	// Applied is the time when the runtime first reported the bundle as applied, or nil.
 	Applied *time.Time `json:"applied,omitempty"`
 	Outcome Outcome    `json:"outcome"`
-	// State is the worst module state while this was the latest bundle, or empty.
+	// State is the worst state that a module had while this bundle was the latest, or empty.
 	State v1beta2.State `json:"state,omitempty"`
 	// Refused is the reason why the runtime refused the bundle, or empty.
 	Refused string `json:"refused,omitempty"`
-	// Signed is the verified identity of the bundle, or nil.
+	// Signed is the bundle's identity from its verified signature, or nil.
 	Signed *bundle.BundleIdentity `json:"signed,omitempty"`
 	// Unverified is the reason why the bundle was not verified, or empty.
 	Unverified string `json:"unverified,omitempty"`
 }
 
-// Outcome is the outcome of a bundle in one word.
+// Outcome is one word that describes whether the runtime applied a bundle.
 type Outcome string
 
-// Outcomes of a bundle.
+// The outcomes of a bundle are:
 const (
-	// OutcomeInForce means that the runtime's last report lists this bundle as applied.
+	// OutcomeInForce means that the runtime's last report contains this bundle as the applied bundle.
 	OutcomeInForce Outcome = "InForce"
-	// OutcomeWaiting means that the runtime has not reported this latest bundle yet.
+	// OutcomeWaiting means that this is the latest bundle, and the runtime has not reported it yet.
 	OutcomeWaiting Outcome = "Waiting"
 	// OutcomeRefused means that the runtime refused the bundle.
 	OutcomeRefused Outcome = "Refused"
-	// OutcomeApplied means that the runtime applied the bundle and later a newer one.
+	// OutcomeApplied means that the runtime applied this bundle, and later applied a newer one.
 	OutcomeApplied Outcome = "Applied"
 	// OutcomeReplaced means that a newer bundle was published before the runtime reported this one.
 	OutcomeReplaced Outcome = "Replaced"
@@ -60,16 +60,17 @@ const (
 	OutcomeUnknown Outcome = "Unknown"
 )
 
-// Chain contains a runtime's bundles in the registry, newest first.
+// Chain contains the verified bundles of a runtime that were read from the registry, newest first.
 type Chain struct {
 	Bundles []bundle.BundleIdentity
-	// EndReason is the error that prevented reading an earlier bundle, or empty.
+	// EndReason is the error that stopped ReadChain before the earliest bundle, or empty.
 	EndReason string
-	// Asked is true if the registry was read.
+	// Asked is true if ReadChain tried to read the registry.
 	Asked bool
 }
 
-// ReadChain reads a runtime's bundles, newest first, until read fails. read returns the verified identity of a bundle.
+// ReadChain reads a runtime's bundles from the newest to the earliest, and stops if read fails. read returns the
+// verified identity of the bundle with a digest.
 func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdentity, error)) Chain {
 	chain := Chain{Asked: true}
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
@@ -89,8 +90,8 @@ func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdenti
 	return chain
 }
 
-// Timeline returns the last bundles in the Kyma's status and in the chain, newest first. All texts are bounded and
-// printable.
+// Timeline merges the bundles in the Kyma's status and in the chain, newest first. It shortens long texts and removes
+// unprintable characters.
 func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 	r := kyma.Status.Runtime
 	if r == nil || r.Published == nil {
@@ -161,7 +162,8 @@ func outcomeOf(digest, observed, newest string) Outcome {
 	return OutcomeUnknown
 }
 
-// The verified identity takes precedence over the status.
+// addIdentity adds the verified identity of a bundle to the timeline. The identity replaces values from the Kyma's
+// status.
 func addIdentity(all []Bundle, identity *bundle.BundleIdentity, observed, newest string) []Bundle {
 	digest := identity.Digest.String()
 	at := slices.IndexFunc(all, func(b Bundle) bool { return b.Digest == digest })
@@ -177,7 +179,7 @@ func addIdentity(all []Bundle, identity *bundle.BundleIdentity, observed, newest
 	return all
 }
 
-// Why returns the bundle's version changes in one line.
+// Why describes the bundle's version changes in one line.
 func (b *Bundle) Why() string {
 	var parts []string
 	for _, c := range b.Changes {

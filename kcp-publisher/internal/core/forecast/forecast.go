@@ -1,5 +1,5 @@
-// Package forecast computes how a change of the control plane affects the fleet: the version changes of each runtime,
-// and the reasons why a version is delayed. It performs no I/O and uses the decisions of package resolve.
+// Package forecast computes how a change of the control plane affects the fleet: the version changes in each runtime,
+// and the reasons why a rollout delays a version. It performs no I/O. Package resolve makes the decisions.
 package forecast
 
 import (
@@ -16,16 +16,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Fleet contains the objects of a control plane before or after a change.
+// Fleet contains the objects of a control plane, either before or after a change.
 type Fleet struct {
-	// Kymas are keyed by name. Deleted Kymas have a deletion timestamp.
+	// Kymas maps the name of each Kyma to the object. A deleted Kyma is included, with a deletion timestamp.
 	Kymas   map[string]*v1beta2.Kyma
 	Catalog *catalog.Snapshot
-	// Request returns the modules that a Kyma requests, with the versions that rollouts allow.
+	// Request returns the modules that a Kyma requests, and the version of each module that rollouts allow.
 	Request func(*v1beta2.Kyma) (resolve.Request, error)
-	// NewRollouts lists the rollouts that would start immediately.
+	// NewRollouts lists the rollouts that the publisher would start immediately.
 	NewRollouts []*fleet.Rollout
-	// Rejections lists the rollouts that were stopped or rolled back although their channel still has the version.
+	// Rejections lists the stopped or rolled-back rollouts whose version is still in the channel.
 	Rejections []*fleet.Rollout
 }
 
@@ -33,8 +33,8 @@ type Fleet struct {
 type Change struct {
 	Module  string `json:"module"`
 	Channel string `json:"channel,omitempty"`
-	// From is the last published version, or empty for a new module. To is the next version, or empty for a removed
-	// module.
+	// From is the last published version, or empty for a new module. To is the version in the next bundle, or empty for
+	// a removed module.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	// Held is the reason why the runtimes do not get the requested version, or empty.
@@ -43,7 +43,7 @@ type Change struct {
 	Runtimes []string `json:"runtimes"`
 }
 
-// Rollout is a rollout that the change would start.
+// Rollout is a Rollout object that would be created because of the change.
 type Rollout struct {
 	Name    string `json:"name"`
 	Policy  string `json:"policy"`
@@ -54,7 +54,7 @@ type Rollout struct {
 	Waves   []Wave `json:"waves"`
 }
 
-// Wave is a wave of a Rollout.
+// Wave is a wave of the Rollout that would be created.
 type Wave struct {
 	Name     string `json:"name"`
 	Runtimes int32  `json:"runtimes"`
@@ -62,28 +62,29 @@ type Wave struct {
 	Approval bool `json:"approval,omitempty"`
 }
 
-// Forecast is the effect of a change.
+// Forecast is the effect of a change of the control plane on the fleet.
 type Forecast struct {
-	// Runtimes is the number of runtimes after the change. Changed is the number of affected runtimes, including new
-	// and deleted ones.
+	// Runtimes is the number of runtimes after the change. Changed is the number of runtimes that the change affects,
+	// including created and deleted ones.
 	Runtimes int `json:"runtimes"`
 	Changed  int `json:"changed"`
-	// Coming and Leaving list the IDs of runtimes whose Kymas would be created or deleted, sorted.
+	// Coming contains the runtime IDs of the Kymas that would be created, sorted. Leaving contains those that would be
+	// deleted.
 	Coming  []string `json:"coming,omitempty"`
 	Leaving []string `json:"leaving,omitempty"`
-	// Rollouts lists the rollouts that would start, sorted by name.
+	// Rollouts lists the Rollouts that would be created, sorted by name.
 	Rollouts []Rollout `json:"rollouts,omitempty"`
-	// Warnings has a message for each channel that would get a rejected version.
+	// Warnings contains a message for each channel that would offer a version whose rollout was stopped or rolled back.
 	Warnings []string `json:"warnings,omitempty"`
 	// Changes are sorted by module, channel and versions.
 	Changes []Change `json:"changes"`
 }
 
-// Equal changes in several runtimes form a group.
+// group is the key for runtimes with the same change.
 type group struct{ module, channel, from, to, held string }
 
-// New compares two states of a fleet. id returns the runtime ID of a Kyma. The error identifies a Kyma with an invalid
-// request.
+// New compares the objects of a fleet before and after a change. id returns the runtime ID of a Kyma. New returns an
+// error if a Kyma's request becomes invalid.
 func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (Forecast, error) {
 	var f Forecast
 	groups := map[group][]string{}
@@ -102,14 +103,14 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 		}
 		had, refused := outlook(old, before, now)
 		if refused != nil {
-			had = kept(old) // the publisher publishes no new bundle for an invalid Kyma
+			had = kept(old) // the publisher publishes no bundle for a Kyma with an invalid request
 		}
 		gets, err := outlook(next, after, now)
 		switch {
 		case err != nil && refused == nil && !leaves:
 			return f, fmt.Errorf("Kyma %s: %w", name, err)
 		case err != nil:
-			gets = kept(next) // an invalid Kyma keeps its versions
+			gets = kept(next) // a Kyma with an invalid request keeps its versions
 		}
 		runtime := id(next)
 		switch {
@@ -169,7 +170,7 @@ func versionsOf(kyma *v1beta2.Kyma) map[string]string {
 	return nil
 }
 
-// kept returns the published versions, which stay until the next bundle.
+// kept returns the versions in the last published bundle. The runtime keeps them until the next bundle.
 func kept(kyma *v1beta2.Kyma) map[string]resolve.Prospect {
 	all := map[string]resolve.Prospect{}
 	for module, version := range versionsOf(kyma) {

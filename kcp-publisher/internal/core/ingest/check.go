@@ -11,7 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-// Check returns an error with the invalid field if the API server would reject the report's content in a Kyma's status.
+// Check returns an error if the API server would refuse a Kyma status that contains the report's data. The error
+// contains the invalid field.
 func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	var spec *v1beta2.KymaSpec
 	if report.Kyma != nil {
@@ -28,8 +29,8 @@ func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	return schema.Check(spec, modules)
 }
 
-// Unwritable returns the status to write after the API server refused a status: the previous status with a condition
-// and the published bundle.
+// Unwritable returns the status to write after the API server refused a status. It is the previous status with the
+// refused status's published bundle, and with a condition that contains the API server's error.
 func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause error, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if refused.Runtime != nil {

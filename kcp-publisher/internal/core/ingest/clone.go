@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// The reports of two agents with one key alternate, so a few instances are enough to detect them.
+	// If two agents use the same key, their reports alternate. A few earlier instance IDs are enough to detect this.
 	maxEarlierInstances = 4
-	// Agents of older versions report no instance ID. After reports with an instance ID, the publisher waits this long
-	// before it applies the request of such an agent.
+	// Agents of older versions do not report an instance ID. If such an agent follows an agent with an instance ID, the
+	// publisher applies its module request only after anonymousWait.
 	anonymousWait = 10 * time.Minute
 )
 
-// reportingAgent returns the record of the reporting agent. It detects two agents with one key if one of them reports
-// the other, or if an earlier instance ID is reported again.
+// reportingAgent returns the status entry of the agent that sent the report. It detects two agents with the same key:
+// either one of them reports the other, or an earlier instance ID reports again.
 func reportingAgent(
 	before *v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) *v1beta2.ReportingAgent {
@@ -50,8 +50,8 @@ func cloned(one, other string) string {
 		bundle.Quote(other, most))
 }
 
-// requestCounts reports whether the publisher applies the request in a report. A newly started agent can run in a clone
-// of the cluster, which must not remove modules from the original cluster.
+// requestCounts reports whether the publisher applies the module request in a report. A newly started agent can run in
+// a copy of the cluster, and must not remove modules from the original cluster.
 func requestCounts(
 	before *v1beta2.ReportingAgent, now v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) bool {

@@ -9,17 +9,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// A report applies to the bundle whose digest it contains. Most new bundles change no module, so a report about an
-// earlier bundle also applies to a module that is equal in the latest bundle. The differences between bundles are
-// recorded when a bundle is published.
+// A report contains the digest of the applied bundle, and its module states are valid for that bundle. Most new bundles
+// change only a few modules. For all other modules, a report about an earlier bundle is also valid for the latest
+// bundle. The publisher therefore records the changed modules when it publishes a bundle.
 
-// A bundle with more than maxChanged changed modules is not recorded.
+// The status contains at most maxEarlier earlier bundles. It omits a bundle if more than maxChanged modules have
+// changed since.
 const (
 	maxEarlier = 5
 	maxChanged = 50
 )
 
-// earlierBundles returns the earlier bundles that the runtime may still report as applied.
+// earlierBundles returns the earlier bundles that the runtime may still report as applied, each with the modules that
+// have changed since.
 func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.EarlierBundle {
 	if current(facts) || before == nil || before.Published == nil {
 		return nil
@@ -43,8 +45,8 @@ func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.Earlie
 	return all
 }
 
-// unchangedSince returns the recorded earlier bundle in the latest report. It returns nil if the runtime had enough
-// time to apply the latest bundle.
+// unchangedSince returns the earlier bundle that the latest report contains as applied. It returns nil if the status
+// does not contain that bundle, or if the runtime had enough time to apply the latest bundle.
 func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Time) *v1beta2.EarlierBundle {
 	if facts.Report == nil || facts.Report.Observed == nil || now.Sub(published.Time.Time) > facts.Silence {
 		return nil
@@ -57,8 +59,8 @@ func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Tim
 	return nil
 }
 
-// TakenUntil returns the time when a runtime must have reported the latest bundle to stay healthy. It returns zero if
-// the runtime has reported that bundle.
+// TakenUntil returns the deadline for a runtime to report the latest bundle. After it, the runtime is not healthy.
+// TakenUntil returns zero if the runtime has already reported that bundle.
 func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	if status.Runtime == nil || status.Runtime.Published == nil || len(status.Runtime.Published.Earlier) == 0 {
 		return time.Time{}
@@ -66,7 +68,8 @@ func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	return status.Runtime.Published.Time.Add(silence)
 }
 
-// applies reports whether a module's reported state is also valid for the latest bundle.
+// applies reports whether the reported state of a module is valid for the latest bundle. A report about an earlier
+// bundle is sufficient if the module has not changed since that bundle.
 func (f Facts) applies(module string) bool {
 	return current(f) || f.unchanged != nil && !slices.Contains(f.unchanged.Changed, module)
 }
@@ -75,11 +78,11 @@ func (f Facts) appliesToAll() bool {
 	return current(f) || f.unchanged != nil && len(f.unchanged.Changed) == 0
 }
 
-// released reports whether the latest bundle returns the runtime to lifecycle-manager.
+// released reports whether the latest bundle hands the runtime back to lifecycle-manager.
 func (f Facts) released() bool { return f.Published != nil && phase.Released(f.Published.State) }
 
-// running returns the reported version of a module, or empty. If the report omits modules, it returns the version in
-// the previous status.
+// running returns the version of a module that the runtime reports, or "". If the report was truncated and omits
+// modules, it returns the version in the previous status.
 func running(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts) string {
 	switch {
 	case r.Name != "":

@@ -10,14 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Event is a change of a runtime that is emitted as a Kubernetes Event.
+// Event is a Kubernetes Event to emit for a change in a Kyma's status.
 type Event struct {
 	Warning bool
 	Reason  string
 	Note    string
 }
 
-// EventsBetween returns the Events for the difference between two consecutive statuses of a Kyma.
+// EventsBetween returns the Events to emit if a Kyma's status changes from before to after.
 func EventsBetween(before, after v1beta2.KymaStatus) []Event {
 	var all []Event
 	add := func(warning bool, reason, note string) { all = append(all, Event{warning, reason, note}) }
@@ -59,7 +59,8 @@ func ofCommit(commit string) string {
 	return " of commit " + commit[:min(len(commit), shownCommit)]
 }
 
-// failure describes the failure of a runtime, or returns "". Silent runtimes and refused bundles have separate Events.
+// failure describes the failure of a runtime, or returns "". It ignores silent runtimes and refused bundles, because
+// these have their own Events.
 func failure(status v1beta2.KymaStatus) string {
 	ready := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReady)
 	decides := deciding(status.Conditions)
@@ -114,7 +115,7 @@ func installed(status v1beta2.KymaStatus) map[string]string {
 	return versions
 }
 
-// A change from Error to Warning does not count.
+// worsened reports whether a state changed to Error, or from a healthy state to Warning.
 func worsened(before, after v1beta2.State) bool {
 	return after == v1beta2.StateError && before != v1beta2.StateError ||
 		after == v1beta2.StateWarning && before != v1beta2.StateWarning && before != v1beta2.StateError

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// evidence returns the reported state of each module version that a rollout selected. It ignores reports about an
+// evidence returns the reported state of each module whose version a rollout selected. It ignores a report about an
 // earlier bundle, request or version.
 func evidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[string]v1beta2.GivenVersion {
 	if len(facts.Given) == 0 {
@@ -37,7 +37,7 @@ func evidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[string]
 		if m, listed := byModule[module]; listed && !m.Maintenance && couldNotStart(before, module, given) {
 			given.StartedAt = new(metav1.NewTime(now.UTC().Truncate(time.Second)))
 		}
-		// The runtime tried version Wanted but did not apply it, so the version is not ready.
+		// If Wanted is set, the runtime tried to apply that version and failed, so the version is not ready.
 		if m := byModule[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
 			given.State = m.State
 			given.Ready = given.Ready || m.State == v1beta2.StateReady && m.Wanted == ""
@@ -50,8 +50,8 @@ func evidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[string]
 	return proven
 }
 
-// couldNotStart reports whether the runtime was silent or waited for its maintenance window. The deadline of a wave
-// must not count that time.
+// couldNotStart reports whether the runtime was silent or waited for its maintenance window. That time does not count
+// toward the deadline of the rollout's wave.
 func couldNotStart(before v1beta2.KymaStatus, module string, given v1beta2.GivenVersion) bool {
 	if given.Ready {
 		return false
@@ -62,8 +62,8 @@ func couldNotStart(before v1beta2.KymaStatus, module string, given v1beta2.Given
 	return waited || meta.IsStatusConditionFalse(before.Conditions, v1beta2.ConditionReporting)
 }
 
-// outcomes returns the results of a Manifest's checks. It keeps the first value and message of an equal result, so that
-// new measurements alone do not change the status.
+// outcomes returns the results of a module's checks. While a check's result stays the same, it keeps the first measured
+// value and message, so that new measurements do not cause status updates.
 func outcomes(
 	before []v1beta2.CheckOutcome, checks []fleet.Check, reported []bundle.ReportedCheck,
 ) []v1beta2.CheckOutcome {
@@ -81,7 +81,8 @@ func outcomes(
 	return all
 }
 
-// exact reports whether the latest report is about the latest bundle and the request from which it was built.
+// exact reports whether the latest report is about the latest bundle, and contains the same module request that this
+// bundle was built from.
 func exact(facts Facts) bool {
 	if facts.ReportRefused != nil || !current(facts) || facts.Report.Kyma == nil {
 		return false

@@ -10,14 +10,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// The report time in an otherwise unchanged status is updated after updateAfter plus a part of updateSpread, which
-// spreads the updates. Their sum must be less than plan.MaxUnrecorded.
+// If only the time of the last report has changed, the status is updated after updateAfter plus a part of updateSpread.
+// The part depends on the runtime ID, so that updates are spread over time. The sum must be less than
+// plan.MaxUnrecorded.
 const (
 	updateAfter  = 18 * time.Hour
 	updateSpread = 5 * time.Hour
 )
 
-// NeedsUpdate reports whether a status must be written, because it changed or its report time is too old.
+// NeedsUpdate reports whether a status must be written: it has changed, or the time of the last report in it is too
+// old.
 func NeedsUpdate(before, after v1beta2.KymaStatus) bool {
 	was, is := before.Runtime, after.Runtime
 	if was != nil && was.Observed != nil && was.Observed.Heard != nil && is != nil && is.Observed != nil &&
@@ -33,7 +35,8 @@ func NeedsUpdate(before, after v1beta2.KymaStatus) bool {
 	return !equality.Semantic.DeepEqual(before, after)
 }
 
-// NextUpdate returns when the report time in the status must be updated, or zero for a runtime that never reported.
+// NextUpdate returns when the time of the last report in the status must be updated. It returns zero if the runtime has
+// never reported.
 func NextUpdate(status v1beta2.KymaStatus) time.Time {
 	if status.Runtime == nil || status.Runtime.Observed == nil || status.Runtime.Observed.Heard == nil {
 		return time.Time{}
@@ -43,8 +46,8 @@ func NextUpdate(status v1beta2.KymaStatus) time.Time {
 	return status.Runtime.Observed.Heard.Add(updateAfter + updateSpread*time.Duration(sum.Sum32()%1000)/1000)
 }
 
-// Arrived returns when a report arrived. Another publisher may have received the first report earlier, so its arrival
-// is computed from its creation time.
+// Arrived returns when a report arrived. For the first report that this publisher reads, it computes the arrival time
+// from the report's creation time, because another publisher may have received the report earlier.
 func Arrived(before *v1beta2.RuntimeStatus, report bundle.AcceptedReport, first bool, now time.Time) time.Time {
 	if before == nil || before.Observed == nil || report.Enrolled {
 		return now

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// HeldBy returns the status of a Kyma while a partially applied Git commit allows only renewals of bundles. commit
-// describes the Git commit, or is empty to keep the condition.
+// HeldBy returns the status of a Kyma while a Git commit is partially applied. During this time, the publisher only
+// renews bundles. commit describes the Git commit. If commit is empty, the condition does not change.
 func HeldBy(
 	before v1beta2.KymaStatus, renewed *plan.Published, commit string, generation int64, now time.Time,
 ) v1beta2.KymaStatus {

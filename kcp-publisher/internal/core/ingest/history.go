@@ -8,17 +8,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// The status contains a history of the last bundles for operators. The history alone never causes a status update. It
-// is not signed.
+// The status contains a history of the last bundles for operators. It is not signed. A change of only the history does
+// not cause a status update.
 
-// maxHistory limits the number of bundles, and maxVersionChanges the version changes of each. A bundle takes about 300
-// bytes.
+// maxHistory limits the number of bundles in the history. maxVersionChanges limits the version changes of each bundle.
+// A bundle takes about 300 bytes.
 const (
 	maxHistory        = 5
 	maxVersionChanges = 3
 )
 
-// before is the previous status, or nil.
+// history returns the history after a reconcile. before is the previous status, or nil.
 func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Facts) []v1beta2.BundleRecord {
 	all, published := after.Runtime.History, after.Runtime.Published
 	if published == nil {
@@ -28,7 +28,8 @@ func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Fact
 	if before != nil {
 		last = before.Published
 	}
-	// Without this check, an upgrade of the publisher would update every status.
+	// Add a bundle only if it is new. Otherwise, the first publisher version with a history would update every Kyma's
+	// status.
 	if last == nil || last.Digest != published.Digest {
 		all = slices.DeleteFunc(all, func(b v1beta2.BundleRecord) bool { return b.Digest == published.Digest })
 		all = append([]v1beta2.BundleRecord{recordOf(last, published)}, all...)
@@ -97,7 +98,7 @@ func recordRefusals(all []v1beta2.BundleRecord, facts Facts) {
 	}
 }
 
-// worstOf returns the worst state of all managed modules, or Ready.
+// worstOf returns the worst state of all managed modules, or Ready if there are no managed modules.
 func worstOf(modules []v1beta2.ModuleStatus) v1beta2.State {
 	worst := v1beta2.StateReady
 	for i := range modules {

@@ -18,7 +18,7 @@ func reasonsOf(status v1beta2.KymaStatus) *v1beta2.RuntimeReasons {
 	return status.Runtime.Reasons.DeepCopy()
 }
 
-// The status of a healthy runtime omits the field.
+// nilIfEmpty returns nil for a healthy runtime, so that its status omits the field reasons.
 func nilIfEmpty(why *v1beta2.RuntimeReasons) *v1beta2.RuntimeReasons {
 	if cmp.Or(why.Publish, why.Secrets, why.Report, why.Bundle) == "" && len(why.Modules) == 0 {
 		return nil
@@ -45,8 +45,9 @@ func publishReason(err error) v1beta2.Reason {
 	return known(reason.Of(err), reason.Publishing)
 }
 
-// runtimeReason returns the reported reason for a module in state Error or Warning or one that waits for a maintenance
-// window. Other reasons must not cause a status update.
+// runtimeReason returns the reason that the runtime reports for a module in state Error or Warning, or for a module
+// that waits for a maintenance window. For other modules it returns "", so that a changed reason does not cause a
+// status update.
 func runtimeReason(status v1beta2.ModuleStatus, r bundle.ReportedModule) v1beta2.Reason {
 	switch {
 	case status.State == v1beta2.StateError || status.State == v1beta2.StateWarning:
@@ -57,7 +58,7 @@ func runtimeReason(status v1beta2.ModuleStatus, r bundle.ReportedModule) v1beta2
 	return ""
 }
 
-// problemReason returns "" for a problem that is only informational.
+// problemReason returns the reason of a problem. It returns "" if the problem is only informational.
 func problemReason(p bundle.Problem) v1beta2.Reason {
 	if p.State != v1beta2.StateError && p.State != v1beta2.StateWarning {
 		return ""

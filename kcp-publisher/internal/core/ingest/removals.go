@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 )
 
-// removalReasons contains the texts for condition messages.
+// removalReasons contains the text of each removal reason for condition messages.
 var removalReasons = map[removal.Reason]string{
 	removal.FleetShare:       "the change removes modules from more runtimes than allowed at once",
 	removal.ModuleCount:      "the change removes the module from more runtimes than allowed at once",
@@ -25,7 +25,7 @@ func decisions(r *v1beta2.RuntimeStatus) []v1beta2.ModuleRemoval {
 	return r.Removals
 }
 
-// removals sets the condition Removals to False while removals wait for an approval.
+// removals sets the condition Removals to False while module removals wait for an approval.
 func removals(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	waiting := facts.Removals.Waiting()
 	switch {

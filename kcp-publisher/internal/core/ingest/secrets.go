@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// The status of a runtime that never had Secrets does not contain the condition Secrets.
+// secrets sets the condition Secrets. It does not add the condition if the runtime never had Secrets.
 func secrets(
 	before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
@@ -40,8 +40,8 @@ func secrets(
 	}
 }
 
-// KnownSecrets returns the names of the Secrets that can exist in the runtime: the Secrets to publish, and earlier ones
-// until the runtime has removed them.
+// KnownSecrets returns the names of all Secrets that may exist in the runtime. These are the Secrets to publish, and
+// the earlier Secrets until the runtime has removed them.
 func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []string {
 	var known []string
 	for _, s := range have {

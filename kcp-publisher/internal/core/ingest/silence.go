@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// SilentStatus returns the status of a runtime while the publisher cannot read its reports. It returns true if the
-// runtime is silent. unnoted is Facts.UnrecordedUntil.
+// SilentStatus returns the status of a runtime while the publisher cannot read the runtime's reports. It returns true
+// if the runtime is silent. unnoted is Facts.UnrecordedUntil.
 func SilentStatus(
 	before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unnoted, now time.Time,
 ) (v1beta2.KymaStatus, bool) {
@@ -43,8 +43,9 @@ func SilentStatus(
 	return after, true
 }
 
-// lastReportTime returns when a report was received. A replayed or repeated report must not look new, so it returns the
-// recorded time for a recorded sequence. seen is the time at which this publisher read the report.
+// lastReportTime returns when a report was received. seen is the time at which this publisher read the report. If the
+// status already contains the report's sequence number, it returns the time in the status, so that a repeated or
+// replayed report does not look new.
 func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))
@@ -52,7 +53,7 @@ func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, 
 	if before.Observed.Heard != nil {
 		return metav1.NewTime(earliest(before.Observed.Heard.Time, seen).UTC().Truncate(time.Second))
 	}
-	// older publishers did not record when reports arrived
+	// publishers of older versions did not record the arrival time of reports
 	return metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))
 }
 
@@ -63,7 +64,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// reporting sets the condition Reporting. It returns true if the module states in the last report may be outdated.
+// reporting sets the condition Reporting. It returns true if the module states in the status may be outdated.
 func reporting(
 	after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReasons, now time.Time,
 	set func(string, string, string, bool),
@@ -84,14 +85,15 @@ func reporting(
 	last := plan.LastReportTimeOf(*r.Observed, facts.Carried).UTC()
 	state := silence.LastReport{At: last, Possible: facts.UnrecordedUntil}.State(facts.Silence, now)
 	if state == silence.Uncertain {
-		// Another publisher may have received a newer report.
+		// Keep the condition, because another publisher may have received a newer report.
 		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting)
 	}
 	why.Report = requestReason(facts)
 	switch {
 	case state == silence.Silent:
 		why.Report = unreadReason(facts)
-		// The age of the last report would change the status in every reconcile, so the message contains its time.
+		// The message contains the time of the last report, not its age. The age would change the status in every
+		// reconcile.
 		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent,
 			fmt.Sprintf("the last report is from %s, more than the allowed %s ago%s", last.Format(time.RFC3339),
 				facts.Silence, unread(facts)), false)
@@ -116,7 +118,7 @@ func reporting(
 	return false
 }
 
-// leftOut describes the omitted parts of a truncated report.
+// leftOut describes the parts that a truncated report omits.
 func leftOut(facts Facts) string {
 	if facts.Report == nil || facts.Report.Truncated == nil {
 		return ""
@@ -144,7 +146,8 @@ func leftOut(facts Facts) string {
 	return "; its report is truncated to fit: " + strings.Join(parts, "; ")
 }
 
-// requestReason returns RequestTruncated if the report omits the requested modules, or "".
+// requestReason returns RequestTruncated if the report is truncated and omits the requested modules. Otherwise, it
+// returns "".
 func requestReason(facts Facts) v1beta2.Reason {
 	t := trouble(facts)
 	if facts.Report == nil || !facts.Report.OmitsRequest() || t != nil && t.Reason == v1beta2.ReasonPinsUnreadable {

@@ -19,35 +19,37 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Facts contains the inputs for the status of one runtime.
+// Facts contains the data from which Status computes the status of one runtime.
 type Facts struct {
 	Generation int64
 	// Published is the latest bundle, or nil. PublishError is set if a newer bundle could not be published.
 	Published    *plan.Published
 	PublishError error
-	// Problems lists remarks and the reasons why requested modules are not resolved.
+	// Problems lists the reasons why requested modules cannot be resolved, and remarks about modules.
 	Problems []bundle.Problem
-	// Templates contains the ModuleTemplates of the modules in the latest bundle, by name.
+	// Templates maps the names of the latest bundle's ModuleTemplates to their metadata.
 	Templates map[string]v1beta2.PartialMeta
-	// Given contains the modules of the latest bundle whose version a rollout selected.
+	// Given contains those modules of the latest bundle whose version a rollout selected.
 	Given map[string]v1beta2.GivenVersion
 	// Report is the latest accepted report, or nil. ReportRefused is set if the latest report was refused.
 	Report        *bundle.AcceptedReport
 	ReportRefused *refusal.Error
-	// ReportUnread is set if the report could not be read. The status shows it only after the allowed silence.
+	// ReportUnread is the error if the publisher could not read the report. The status shows it only after the allowed
+	// time without a report has passed.
 	ReportUnread error
 	// LeftOut lists the features that the latest bundle omits because the agent does not support them, sorted.
 	LeftOut []bundle.Feature
-	// SecretsError is set if the publisher could not seal the Secrets for the runtime.
+	// SecretsError is set if the publisher could not encrypt the Secrets for the runtime.
 	SecretsError error
 	// Silence is the allowed time without a report.
 	Silence time.Duration
-	// UnrecordedUntil is the time until which another publisher may have received an unrecorded report, or zero.
+	// Until UnrecordedUntil, another publisher may have received a report that is not in the status yet. Zero means
+	// that this is impossible.
 	UnrecordedUntil time.Time
-	// Carried is true if an operator carries the reports by hand.
+	// Carried is true if an operator carries the runtime's reports to the registry by hand.
 	Carried  bool
 	Deleting bool
-	// Removals is the decision about the module removals of the latest bundle.
+	// Removals contains the removals in the latest bundle, and whether they wait for an approval.
 	Removals plan.Verdict
 	// Finished is true if the takeover from lifecycle-manager is complete.
 	Finished bool
@@ -56,7 +58,7 @@ type Facts struct {
 	Deviation  *plan.Deviation
 	Consistent bool
 
-	// unchanged is the record of the earlier bundle in the report, or nil.
+	// unchanged is the earlier bundle that the report contains as applied, or nil.
 	unchanged *v1beta2.EarlierBundle
 }
 
@@ -64,7 +66,7 @@ const noBundle = "no bundle is published yet"
 
 const allReady = "all modules are ready"
 
-// Remember records the report in status.runtime. seen is when the publisher first read it.
+// Remember writes the report's data to status.runtime. seen is the time at which the publisher first read the report.
 func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string, seen time.Time) {
 	if status.Runtime == nil {
 		status.Runtime = &v1beta2.RuntimeStatus{}
@@ -80,7 +82,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	if o := report.Observed; o != nil {
 		r.Observed.Epoch, r.Observed.Sequence, r.Observed.Digest = o.Epoch, o.Sequence, o.Digest.String()
 	}
-	// A report without the requested modules does not change the recorded request.
+	// A report that omits the requested modules does not change the request in the status.
 	before := r.Agent
 	r.Agent = reportingAgent(before, report, seen)
 	if report.Kyma != nil && !report.Kyma.Deleting && !report.OmitsRequest() &&
@@ -101,7 +103,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 	if r.Key != nil {
 		if r.Key.ClusterUID == "" {
-			r.Key.ClusterUID = report.ClusterUID // only a new enrollment can change the cluster UID
+			r.Key.ClusterUID = report.ClusterUID // after this, only a new enrollment changes the cluster UID
 		}
 		if r.Key.Recipient = report.Recipient; bundle.CheckRecipient(report.Recipient) != nil {
 			r.Key.Recipient = ""
@@ -109,7 +111,8 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 }
 
-// An operator assigns a runtime to a Kyma by issuing an enrollment token.
+// assigned records the time at which an operator assigned the runtime to this Kyma. An operator does so by issuing an
+// enrollment token.
 func assigned(r *v1beta2.RuntimeStatus, at time.Time) {
 	next := v1beta2.Assignment{}
 	if r.Assignment != nil {
@@ -119,7 +122,7 @@ func assigned(r *v1beta2.RuntimeStatus, at time.Time) {
 	r.Assignment = &next
 }
 
-// Status returns the next status of a Kyma.
+// Status returns the next status of a Kyma. before is the previous status.
 func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if after.Runtime == nil {
@@ -191,7 +194,8 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	return after
 }
 
-// The transition time of a condition changes only if its status changes.
+// setter returns a function that sets a condition. The function changes the condition's transition time only if the
+// condition's status changes.
 func setter(
 	conditions *[]metav1.Condition, generation int64, now time.Time,
 ) func(kind, reason, message string, ok bool) {
@@ -207,7 +211,7 @@ func setter(
 	}
 }
 
-// The API server would reject a status with a longer condition message.
+// bounded shortens a condition message to the length that the API server accepts.
 func bounded(message string) string {
 	const maxMessageBytes = 4096
 	return bundle.Bounded(message, maxMessageBytes)
@@ -220,7 +224,7 @@ func readyMessage(status v1beta2.KymaStatus) string {
 	return allReady
 }
 
-// decidingConditions determine the message of condition Ready, most important first.
+// decidingConditions lists the conditions that determine the message of the condition Ready, most important first.
 var decidingConditions = []string{
 	v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules, v1beta2.ConditionAgent,
 	v1beta2.ConditionFeatures, v1beta2.ConditionSynced, v1beta2.ConditionSecrets, v1beta2.ConditionRemovals,
@@ -235,7 +239,7 @@ func deciding(conditions []metav1.Condition) *metav1.Condition {
 	return nil
 }
 
-// current reports whether the latest report lists the latest bundle as applied.
+// current reports whether the latest report contains the latest bundle as the applied bundle.
 func current(facts Facts) bool {
 	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil &&
 		facts.Report.Observed.Digest == facts.Published.Digest
@@ -249,7 +253,8 @@ func acceptance(
 	r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
 	if facts.Published == nil && r.Published != nil && !facts.refusesBundles() {
-		return // facts do not contain the latest bundle
+		// The latest bundle is in the status but not in facts, so it cannot be evaluated.
+		return
 	}
 	why.Bundle = ""
 	switch {
@@ -278,8 +283,8 @@ func acceptance(
 
 func (f Facts) refusesBundles() bool { return f.Report != nil && len(f.Report.Refused) > 0 }
 
-// The condition Registry is False if the registry does not contain the published bundle. It is only set to True after a
-// problem.
+// registry sets the condition Registry to False if the registry does not contain the published bundle. A runtime that
+// never had this problem does not get the condition.
 func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Deviation != nil:
@@ -289,7 +294,8 @@ func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, st
 	}
 }
 
-// The condition Agent is False if the agent could not upgrade its own image. It is only set to True after a problem.
+// agent sets the condition Agent to False if the agent could not upgrade its own image. A runtime that never had this
+// problem does not get the condition.
 func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Report != nil && facts.Report.AgentProblem != "":
@@ -299,8 +305,8 @@ func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, strin
 	}
 }
 
-// The condition Features is False if the bundle omits features that the agent does not support. It is only set to True
-// after a problem.
+// features sets the condition Features to False if the bundle omits features that the agent does not support. A runtime
+// that never had this problem does not get the condition.
 func features(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case len(facts.LeftOut) > 0:
@@ -310,7 +316,8 @@ func features(after v1beta2.KymaStatus, facts Facts, set func(string, string, st
 	}
 }
 
-// modules returns one entry for each published, requested or installed module, sorted by name.
+// modules returns the status of each published, requested or installed module, sorted by name. It also returns the
+// reasons of their problems.
 func modules(
 	before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, facts Facts,
 ) ([]v1beta2.ModuleStatus, []v1beta2.ModuleReasons) {
@@ -339,10 +346,10 @@ func modules(
 		m := found[problem.Module]
 		message := problem.Message
 		if m.Message != "" && worse(m.State, problem.State) == m.State {
-			message = m.Message + "; " + message // the message of the worse state comes first
+			message = m.Message + "; " + message // the message for the worse state comes first
 		} else if m.Message != "" && facts.Published != nil &&
 			slices.Contains(facts.Published.Predicate.Removals, problem.Module) {
-			message += "; " + m.Message // m.Message lists the objects that block the removal
+			message += "; " + m.Message // here, m.Message lists the objects that block the removal
 		}
 		m.Name, m.Message, m.State = problem.Module, message, worse(m.State, problem.State)
 		m.Channel = cmp.Or(m.Channel, problem.Channel)
@@ -379,7 +386,7 @@ func onlyDeletion(state v1beta2.State) v1beta2.State {
 	return ""
 }
 
-// The version is the running version in the latest report.
+// moduleStatus returns the status of a published module. Its version is the running version in the latest report.
 func moduleStatus(
 	m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts,
 ) v1beta2.ModuleStatus {
@@ -403,10 +410,10 @@ func moduleStatus(
 	case !facts.applies(m.Module):
 		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
 	case m.Unmanaged:
-		// As in Kyma, the status of an unmanaged module has no Manifest, resource or template.
+		// As in lifecycle-manager, the status of an unmanaged module has no Manifest, resource or template.
 		status.State, status.Manifest, status.Resource, status.Template = v1beta2.StateUnmanaged, nil, nil, nil
 	case r.Maintenance && r.Version != m.Version:
-		// As in Kyma, a module keeps its state until its window opens.
+		// As in lifecycle-manager, a module keeps its state until its maintenance window opens.
 		status.Channel, status.Template = r.Channel, nil
 		status.State, status.Message, status.Maintenance = r.State, r.Message, true
 	case r.Name == "" && facts.Report.OmitsModules():
@@ -430,7 +437,7 @@ func onlyTrouble(state v1beta2.State) v1beta2.State {
 	return ""
 }
 
-// precedence lists the states from worst to best, as in Kyma.
+// precedence lists the states from worst to best, in the order of lifecycle-manager.
 var precedence = []v1beta2.State{
 	v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateProcessing, v1beta2.StateReady,
 }
@@ -465,7 +472,8 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 	case silent:
 		return worse(state, v1beta2.StateWarning)
 	case facts.refusesBundles():
-		return worse(state, v1beta2.StateWarning) // caused by tampering or incompatible versions
+		// The runtime refuses bundles if they were tampered with or if versions are incompatible.
+		return worse(state, v1beta2.StateWarning)
 	case trouble(facts) != nil:
 		return worse(state, v1beta2.StateWarning)
 	case len(facts.Removals.Waiting()) > 0:

@@ -14,13 +14,14 @@ func trouble(facts Facts) *bundle.ReportedTrouble {
 	return facts.Report.Trouble
 }
 
-// The condition Synced is False if the runtime could not write objects. It is only set to True after a problem.
+// synced sets the condition Synced to False if the runtime could not write objects. A runtime that never had this
+// problem does not get the condition.
 func synced(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch t := trouble(facts); {
 	case t != nil && (t.Reason == v1beta2.ReasonStorageRefused || t.Reason == v1beta2.ReasonPinsUnreadable):
 		set(v1beta2.ConditionSynced, t.Reason, t.Message, false)
 	case t != nil:
-		// t.Reason can be arbitrary text.
+		// t.Reason can be any text from the runtime, so use a constant reason.
 		set(v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, t.Message, false)
 	case facts.Report != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionSynced) != nil:
 		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "the runtime has written all objects of the bundle", true)

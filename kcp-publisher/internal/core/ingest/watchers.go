@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// An existing condition does not change until the runtime reports the latest bundle.
+// watchers sets the condition SKRWebhook. While the runtime has not reported the latest bundle, an existing condition
+// does not change.
 func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Published == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Bill returns the inventory as a CycloneDX bill of materials: the fleet, its module versions and their images. Each
-// component has the number of its runtimes.
+// Bill returns the inventory as a CycloneDX bill of materials. Its components are the fleet, the module versions and
+// their images. Each component contains the number of runtimes that run it.
 func (f Fleet) Bill(name string, now time.Time) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{
@@ -58,7 +58,7 @@ func counted(runtimes int) *[]cyclonedx.Property {
 	return &[]cyclonedx.Property{{Name: "kyma-pull:runtimes", Value: strconv.Itoa(runtimes)}}
 }
 
-// A valid image reference gets a package URL.
+// container returns the component for an image. It has a package URL if the image reference is valid.
 func container(text string) cyclonedx.Component {
 	c := cyclonedx.Component{BOMRef: "image:" + text, Type: cyclonedx.ComponentTypeContainer, Name: text}
 	named, err := reference.ParseNormalizedNamed(text)
@@ -71,7 +71,7 @@ func container(text string) cyclonedx.Component {
 		c.Version = tagged.Tag()
 		qualifiers.Set("tag", tagged.Tag())
 	}
-	// Source: purl-spec, type oci: the name is the last element of the repository, the version is the digest.
+	// Source: purl-spec, type oci. The name is the last path element of the repository, and the version is the digest.
 	c.PackageURL = "pkg:oci/" + strings.ToLower(named.Name()[strings.LastIndexByte(named.Name(), '/')+1:])
 	if digested, ok := named.(reference.Digested); ok {
 		c.Version = digested.Digest().String()

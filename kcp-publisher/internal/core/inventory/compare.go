@@ -11,18 +11,19 @@ import (
 type Change struct {
 	Reference string `json:"image"`
 	Module
-	// Added and Removed list the IDs of the affected runtimes, sorted.
+	// Added lists the IDs of the runtimes whose bundle now contains the image, and Removed those whose bundle no longer
+	// contains it. Both are sorted.
 	Added   []string `json:"added,omitempty"`
 	Removed []string `json:"removed,omitempty"`
 }
 
-// Difference is the difference between the inventories of two times.
+// Difference is the difference between the inventories at the times Since and Until.
 type Difference struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 	// Changes are sorted by reference, module and version.
 	Changes []Change `json:"changes"`
-	// Unknown lists the module versions whose images are unknown, sorted.
+	// Unknown lists the module versions whose images could not be determined, sorted.
 	Unknown []Unknown `json:"unknown,omitempty"`
 	// Unread lists the runtimes whose bundles could not be read, sorted.
 	Unread []Unread `json:"unread,omitempty"`
@@ -71,7 +72,7 @@ func (f Fleet) holders() map[use]map[string]bool {
 	return all
 }
 
-// without returns the IDs that are not in excluded, sorted.
+// without returns the IDs that are in included but not in excluded, sorted.
 func without(included, excluded map[string]bool) (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(included)) {
 		if !excluded[id] {
@@ -81,7 +82,8 @@ func without(included, excluded map[string]bool) (ids []string) {
 	return ids
 }
 
-// UnknownIn returns the module versions with unknown images in any of the inventories, sorted and without duplicates.
+// UnknownIn returns the module versions whose images could not be determined in at least one of the inventories. They
+// are sorted and have no duplicates.
 func UnknownIn(fleets ...Fleet) []Unknown {
 	var all []Unknown
 	for _, f := range fleets {

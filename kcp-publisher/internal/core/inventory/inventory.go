@@ -22,12 +22,12 @@ func (m Module) compare(other Module) int {
 	return cmp.Or(cmp.Compare(m.Name, other.Name), cmp.Compare(m.Version, other.Version))
 }
 
-// Runtime is a runtime with the modules in its last report.
+// Runtime contains the ID of a runtime and the module versions in its last report.
 type Runtime struct {
 	ID string
-	// Reported is the time of the report, by the runtime's clock.
+	// Reported is the creation time of the last report, by the runtime's clock.
 	Reported time.Time
-	// Bundle is the digest of the reported or last published bundle.
+	// Bundle is the digest of the bundle in the last report, or of the last published bundle.
 	Bundle  string
 	Modules []Module
 }
@@ -45,9 +45,9 @@ type Use struct {
 	Runtimes []Holder `json:"runtimes"`
 }
 
-// Image is an image of the fleet.
+// Image is a container image in the fleet, with the module versions that use it.
 type Image struct {
-	// Reference is the image reference in the module.
+	// Reference is the image reference as written in the module's manifest.
 	Reference string `json:"image"`
 	// Uses are sorted by module and version.
 	Uses []Use `json:"uses"`
@@ -77,33 +77,33 @@ func (i Image) Oldest() time.Time {
 	return oldest
 }
 
-// Unknown is a module version whose images are unknown.
+// Unknown is a module version whose images could not be determined.
 type Unknown struct {
 	Module
 	Runtimes int    `json:"runtimes"`
 	Problem  string `json:"problem"`
 }
 
-// NoBundle is the problem of a version that no readable bundle contains.
+// NoBundle is the value of Unknown.Problem if no readable bundle contains the module version.
 const NoBundle = "no bundle with this version was found"
 
 // Fleet is the inventory of all images.
 type Fleet struct {
 	// Images are sorted by reference.
 	Images []Image `json:"images"`
-	// Unknown lists the module versions whose images are unknown, sorted.
+	// Unknown lists the module versions whose images could not be determined, sorted.
 	Unknown []Unknown `json:"unknown,omitempty"`
 	// Unreported is the number of runtimes that never reported. The inventory does not include them.
 	Unreported int `json:"unreported,omitempty"`
 }
 
-// Content contains the images of a module version, or the reason why the images are unknown.
+// Content contains the images of a module version. If the images could not be determined, Problem is the reason.
 type Content struct {
 	Images  []string
 	Problem string
 }
 
-// New combines the runtimes with the images of their modules.
+// New returns the inventory of the runtimes. contents contains the images of each module version.
 func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 	fleet := Fleet{Images: []Image{}}
 	holders := map[Module][]Holder{}
@@ -134,8 +134,8 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 	return fleet
 }
 
-// Select returns the part of the inventory that matches an image and a module. An empty image or module matches all.
-// The image is a reference, a digest or a name.
+// Select returns the part of the inventory that matches an image and a module. The image is a reference, a digest or a
+// name. An empty image or module matches everything.
 func (f Fleet) Select(image, module string) Fleet {
 	selected := Fleet{Images: []Image{}, Unreported: f.Unreported}
 	for _, i := range f.Images {
@@ -176,7 +176,8 @@ func matches(text, asked string) bool {
 	return covers(named, wanted)
 }
 
-// covers compares the digests or, without a wanted digest, the tags.
+// covers reports whether an image matches the wanted image. If the wanted image has a digest, the digests must be
+// equal. Otherwise, the tags must be equal if the wanted image has one.
 func covers(named, wanted reference.Named) bool {
 	if digested, ok := wanted.(reference.Digested); ok {
 		own, has := named.(reference.Digested)

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Reported returns the runtimes of the Kymas with the module versions in their last reports.
+// Reported returns the runtimes of the Kymas. Each Runtime contains the module versions in its last report.
 func Reported(kymas []v1beta2.Kyma) []Runtime {
 	all := make([]Runtime, 0, len(kymas))
 	for i := range kymas {
@@ -38,7 +38,8 @@ func Listed(r *fleet.Runtime, reported time.Time) Runtime {
 	return listed
 }
 
-// Published returns the runtimes of the Kymas with the digest of their latest bundle and without modules.
+// Published returns the runtimes of the Kymas. Each Runtime contains the digest of its latest published bundle, but no
+// modules.
 func Published(kymas []v1beta2.Kyma) []Runtime {
 	all := make([]Runtime, 0, len(kymas))
 	for i := range kymas {

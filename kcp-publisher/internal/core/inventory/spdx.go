@@ -14,7 +14,7 @@ import (
 
 const creator = "kcp-publisher"
 
-// Document returns the result of Bill as an SPDX 2.3 document.
+// Document returns the same bill of materials as Bill, but as an SPDX 2.3 document.
 func (f Fleet) Document(name string, now time.Time) *spdx.Document {
 	bill := f.Bill(name, now)
 	fleet := *bill.Metadata.Component
@@ -73,7 +73,8 @@ func related(a common.ElementID, kind string, b common.ElementID) *spdx.Relation
 	}
 }
 
-// An SPDX identifier can only contain letters, digits and hyphens.
+// elementOf returns an SPDX identifier for a reference. An SPDX identifier can contain only letters, digits, periods
+// and hyphens.
 func elementOf(ref string) common.ElementID {
 	kind, name, named := strings.Cut(ref, ":")
 	if !named {

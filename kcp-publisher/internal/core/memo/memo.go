@@ -1,15 +1,17 @@
 // Package memo caches computed values within a memory limit, and drops the least recently used values first. Each cache
 // has a function that returns the size of an entry in bytes.
 //
-// Memo caches values by key. Shared caches one value for each Holder, and drops a value without a Holder.
+// The type Memo caches values by key. The type Shared caches one value for each Holder, and drops a value as soon as no
+// Holder references it.
 package memo
 
 import "sync"
 
-// EntryBytes is the approximate memory overhead of an entry. Size functions add it to the size of the value.
+// EntryBytes is the approximate memory overhead of an entry in bytes. The size function of a cache adds it to the size
+// of the value.
 const EntryBytes = 256
 
-// Limit limits a cache. A cache never drops its most recent value.
+// Limit is the maximum size of a cache. A cache keeps its most recent value even if this value alone exceeds the limit.
 type Limit struct {
 	Bytes int
 	// Entries limits the number of values. Zero means unlimited.
@@ -62,13 +64,16 @@ func (m *Memo[K, V]) Held() (entries, bytes int) {
 	return m.values.held()
 }
 
-// A ring sorts the entries by their last use.
+// lru drops the least recently used entries first. The entries form a ring that is sorted by the time of their last
+// use.
 type lru[K comparable, V any] struct {
 	limit Limit
 	size  func(K, V) int
 	bytes int
 	byKey map[K]*entry[K, V]
-	ring  *entry[K, V] // sentinel: next is the most recently used entry, previous the least recently used entry
+	// ring is a sentinel entry. Its field next is the most recently used entry, and its field previous is the least
+	// recently used entry.
+	ring *entry[K, V]
 }
 
 type entry[K comparable, V any] struct {
@@ -77,7 +82,7 @@ type entry[K comparable, V any] struct {
 	bytes int
 	// holders is the number of Holders that reference the entry. Only Shared uses it.
 	holders int
-	// next and previous are nil after the cache dropped the entry. Holders can still reference a dropped entry.
+	// next and previous are nil after the cache has dropped the entry. A Holder can still reference a dropped entry.
 	next, previous *entry[K, V]
 }
 

@@ -17,7 +17,8 @@ func NewShared[K comparable, V any](limit Limit, size func(K, V) int) *Shared[K,
 	return &Shared[K, V]{values: newLRU(limit, size)}
 }
 
-// Of returns the value of a holder. It returns false without a value, or if the cache dropped the value.
+// Of returns the value that a holder references. It returns false if the holder references no value, or if the cache
+// has dropped the value.
 func (m *Shared[K, V]) Of(holder *Holder[K, V]) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -29,7 +30,8 @@ func (m *Shared[K, V]) Of(holder *Holder[K, V]) (value V, found bool) {
 	return e.value, true
 }
 
-// Find returns the value of a key, or false. A found value replaces the holder's previous value.
+// Find returns the value of a key and lets the holder reference it instead of its previous value. It returns false if
+// the cache does not contain the key.
 func (m *Shared[K, V]) Find(holder *Holder[K, V], key K) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -41,14 +43,14 @@ func (m *Shared[K, V]) Find(holder *Holder[K, V], key K) (value V, found bool) {
 	return e.value, true
 }
 
-// Put sets the value of a key, and replaces the holder's previous value.
+// Put adds the value of a key to the cache and lets the holder reference it instead of its previous value.
 func (m *Shared[K, V]) Put(holder *Holder[K, V], key K, value V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hold(holder, m.values.put(key, value))
 }
 
-// Release removes the value from a holder. The cache drops the value if no other holder references it.
+// Release removes the holder's reference to its value. The cache drops the value if no other holder references it.
 func (m *Shared[K, V]) Release(holder *Holder[K, V]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,11 +2,11 @@
 // of modules: a ClusterRole, a Role for each namespace, and their bindings.
 //
 // The permissions allow the agent to install, upgrade and remove the modules' objects by name. For kinds that a module
-// defines, the permissions cover all names. The result also includes the rules of all roles in the modules, because an
-// account can only grant permissions that it has.
+// defines with a CustomResourceDefinition, the permissions cover all names. The result also includes the rules of all
+// Roles and ClusterRoles in the modules, because an account can only grant permissions that it has.
 //
-// Limitation: for a kind that is neither part of Kubernetes nor defined by a module, the plural is guessed, and an
-// object without a namespace is treated as cluster-scoped.
+// Limitation: Some kinds are neither part of Kubernetes nor defined by a module. For these kinds, the package guesses
+// the plural, and treats an object without a namespace as cluster-scoped.
 package modulerole
 
 import (
@@ -24,10 +24,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Home is the default namespace of module objects, and the namespace of the agent.
+// Home is the namespace of the agent. It is also the default namespace of module objects.
 const Home = "kyma-system"
 
-// Grant contains the names for the generated RBAC objects.
+// Grant configures the names in the generated RBAC objects.
 type Grant struct {
 	// Name is the name of all generated objects.
 	Name string
@@ -35,7 +35,7 @@ type Grant struct {
 	Namespace, Account string
 }
 
-// Objects returns the RBAC objects, sorted by kind and namespace.
+// Objects returns the RBAC objects that the agent needs for these module objects, sorted by kind and namespace.
 func (g Grant) Objects(modules []*unstructured.Unstructured) ([]runtime.Object, error) {
 	s, err := collect(modules)
 	if err != nil {
@@ -81,13 +81,15 @@ func (g Grant) Objects(modules []*unstructured.Unstructured) ([]runtime.Object, 
 }
 
 type set struct {
-	// own lists the namespaces that modules create. Their permissions are in the ClusterRole, because a Role cannot be
-	// created before its namespace.
+	// own lists the namespaces that modules create. The permissions for these namespaces are in the ClusterRole,
+	// because a Role can only be created after its namespace.
 	own     []string
 	defined map[schema.GroupKind]definition
-	// content contains the module objects by the namespace of their Role.
+	// content maps the namespace of each generated Role to the module objects that the Role covers. The key "" is the
+	// ClusterRole.
 	content map[string][]target
-	// further contains the agent's other rules by namespace, such as the rule to list its own Pods.
+	// further maps the namespace of each generated Role to further rules that the agent needs, such as the rule to list
+	// its own Pods.
 	further map[string][]rbacv1.PolicyRule
 }
 
@@ -124,7 +126,8 @@ func collect(modules []*unstructured.Unstructured) (*set, error) {
 			s.own = append(s.own, o.GetName())
 		}
 	}
-	// The agent lists admission webhooks and policies before it labels its namespace. It also lists its Pods.
+	// The agent lists admission webhooks and policies before it sets labels on its own namespace. It also lists its own
+	// Pods.
 	s.add(
 		"",
 		rule(
@@ -174,7 +177,7 @@ func (s *set) addObject(o *unstructured.Unstructured, modules []*unstructured.Un
 	return nil
 }
 
-// grants returns the rules that an account must have to write a role or a binding.
+// grants returns the rules that an account must already have before it can write this Role, ClusterRole or binding.
 //
 // Source: Kubernetes documentation, Using RBAC Authorization, "Privilege escalation prevention and bootstrapping".
 func grants(o *unstructured.Unstructured, modules []*unstructured.Unstructured) ([]rbacv1.PolicyRule, error) {
@@ -220,7 +223,8 @@ func (s *set) add(namespace string, rules ...rbacv1.PolicyRule) {
 	s.further[namespace] = append(s.further[namespace], rules...)
 }
 
-// roleNamespace returns the namespace of the Role for an object, or "" for the ClusterRole.
+// roleNamespace returns the namespace of the generated Role that must cover an object. It returns "" if the generated
+// ClusterRole must cover it.
 func (s *set) roleNamespace(o *unstructured.Unstructured) string {
 	gk, namespace := o.GroupVersionKind().GroupKind(), o.GetNamespace()
 	defined, known := s.defined[gk]
@@ -259,7 +263,8 @@ func isNamespace(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
 }
 
-// The agent never deletes a namespace that does not belong to any module.
+// isShared reports whether a namespace is not owned by a single module, such as kyma-system or default. The agent never
+// deletes such a namespace.
 func isShared(o *unstructured.Unstructured) bool {
 	return o.GetName() == Home || o.GetName() == "default" || strings.HasPrefix(o.GetName(), "kube-")
 }

@@ -7,7 +7,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// An empty namespace means the ClusterRole.
+// rules returns the rules of the generated Role in a namespace. For an empty namespace, it returns the rules of the
+// ClusterRole.
 func (s *set) rules(namespace string) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	if namespace == "" {
@@ -40,8 +41,8 @@ func (s *set) rules(namespace string) []rbacv1.PolicyRule {
 	return distinct(append(rules, s.further[namespace]...))
 }
 
-// kinds returns the rules for all names: list and watch on the kinds of all objects, and all verbs on the kinds that
-// modules define.
+// kinds returns the rules that are not limited to object names. For each kind in the modules, they allow list and
+// watch. For each kind that a module defines, they allow all verbs.
 func (s *set) kinds() []rbacv1.PolicyRule {
 	var written, defined []target
 	for _, targets := range s.content {
@@ -92,7 +93,7 @@ func groupsOf(targets []target) (groups []string) {
 func distinct(rules []rbacv1.PolicyRule) (kept []rbacv1.PolicyRule) {
 	seen := map[string]bool{}
 	for _, r := range rules {
-		text, _ := json.Marshal(r) // a rule contains only strings
+		text, _ := json.Marshal(r) // cannot fail: a rule contains only strings
 		if !seen[string(text)] {
 			kept = append(kept, r)
 		}

@@ -1,9 +1,9 @@
 // Package permission defines the settings of a Kyma that require a permission in addition to write access, such as the
-// approval of a removal. Each setting has its own verb on the Kyma.
+// approval of a removal. Each setting requires a verb on the Kyma.
 //
-// The chart's admission policy, its Role for operators and docs/reference/kyma-settings.md are generated from Settings.
-// The API server enforces the policy. The publisher ignores the settings if a dry run shows that the policy is missing;
-// see Probe.
+// The Helm chart's admission policy, the chart's Role for operators and docs/reference/kyma-settings.md are generated
+// from the variable Settings. The API server enforces the admission policy. The publisher sends a dry run of Probe, and
+// ignores the settings if this shows that the policy is missing.
 package permission
 
 import (
@@ -17,14 +17,14 @@ import (
 // Place is the part of a Kyma that contains a setting.
 type Place string
 
-// Parts of a Kyma that can contain a setting.
+// A setting is in an annotation, a label or a field of the Kyma's spec.
 const (
 	Annotation Place = "annotation"
 	Label      Place = "label"
 	Field      Place = "field"
 )
 
-// fieldSkipWindows is the only field of a Kyma's spec that requires a verb in addition to update.
+// fieldSkipWindows is the only field of a Kyma's spec for which the verb update is not sufficient.
 const fieldSkipWindows = "spec.skipMaintenanceWindows"
 
 // Setting is a setting of a Kyma that requires a permission.
@@ -32,15 +32,16 @@ type Setting struct {
 	Place Place
 	// Key is the key of the annotation or label, or the path of the field.
 	Key string
-	// Verb is the required verb on kymas.operator.kyma-project.io.
+	// Verb is the verb on kymas.operator.kyma-project.io that a user needs to change the setting.
 	Verb string
 	// Effect describes the setting in the reference page.
 	Effect string
-	// Honored is the reason why the publisher applies the setting even without the policy, or empty.
+	// If Honored is set, the publisher applies the setting even if the admission policy is missing. Honored is the
+	// reason.
 	Honored string
 }
 
-// Verbs on kymas.operator.kyma-project.io.
+// These constants are the verbs on kymas.operator.kyma-project.io that the settings require.
 const (
 	VerbSetAgent         = "set-agent"
 	VerbSetAutonomy      = "set-autonomy"
@@ -60,7 +61,7 @@ const (
 	honoredAsRestriction = "the author of a Kyma can stop publishing anyway"
 )
 
-// Revision is the revision of Settings. It must be increased with each change of the keys.
+// Revision is the revision of the admission policy. Increase it with each change of the keys in Settings.
 const Revision = 2
 
 // Settings lists all settings that require a permission.
@@ -157,7 +158,7 @@ func (s Setting) on(kyma *v1beta2.Kyma) (is bool) {
 	return is
 }
 
-// Ignored returns the settings in a Kyma that have no effect without the policy.
+// Ignored returns those settings of a Kyma that the publisher ignores if the admission policy is missing.
 func Ignored(kyma *v1beta2.Kyma) (all []Setting) {
 	for _, s := range Settings {
 		if s.Honored == "" && s.on(kyma) {
@@ -167,7 +168,8 @@ func Ignored(kyma *v1beta2.Kyma) (all []Setting) {
 	return all
 }
 
-// Without removes settings from a Kyma. It replaces the annotation and label maps, because a cache can share them.
+// Without removes settings from a Kyma. It does not change the annotation and label maps in place, because a cache can
+// share them.
 func Without(kyma *v1beta2.Kyma, settings []Setting) {
 	annotations, labels := maps.Clone(kyma.Annotations), maps.Clone(kyma.Labels)
 	for _, s := range settings {

@@ -16,32 +16,32 @@ import (
 
 // Stored is the content of a runtime's repository in the registry.
 type Stored struct {
-	// Digest is the digest of the bundle's manifest, or empty.
+	// Digest is the digest of the bundle's OCI manifest. It is empty if the repository has no bundle.
 	Digest digest.Digest
-	// Bundle is the decoded bundle, or nil if it was not signed by this fleet for the runtime.
+	// Bundle is the decoded bundle. It is nil if this fleet did not sign it for this runtime.
 	Bundle *Published
 	// Key is the thumbprint of the publisher key that signed the bundle.
 	Key string
-	// Whole is true if the registry has the documents of the bundle.
+	// Whole is true if the registry contains all documents of the bundle.
 	Whole bool
 }
 
 // Deviation is a difference between the registry and the published bundle.
 type Deviation struct {
-	// Reason is a reason of condition Registry.
+	// Reason is the reason of the condition Registry.
 	Reason string
-	// Message describes the two bundles.
+	// Message describes the bundle in the registry and the published bundle.
 	Message string
 }
 
-// Adopted is the state on which a runtime's next bundle is based.
+// Adopted is the result of Adopt: the data on which the runtime's next bundle is based.
 type Adopted struct {
 	// Last is the bundle with which the next bundle is compared, or nil.
 	Last *Published
-	// Keep is true if Last is known to be the last published bundle. Unresolved modules keep their manifests only then,
-	// because the registry's owner could return an old bundle.
+	// Keep is true if Last is certainly the last published bundle. Only then, modules that cannot be resolved keep
+	// their content from Last. Otherwise, the registry's owner could make the publisher repeat an old bundle.
 	Keep bool
-	// Sequence is the highest sequence used so far in the root's epoch.
+	// Sequence is the highest sequence number of a bundle in the current epoch of the root of trust.
 	Sequence int64
 	// Deviation is the difference between the registry and the published bundle, or nil.
 	Deviation *Deviation
@@ -49,7 +49,7 @@ type Adopted struct {
 	Stored *bundle.Predicate
 }
 
-// Kept returns the bundle whose manifests unresolved modules can keep, or nil.
+// Kept returns Last if modules that cannot be resolved may keep their content from it. Otherwise, it returns nil.
 func (a Adopted) Kept() *Published {
 	if a.Keep {
 		return a.Last
@@ -57,11 +57,12 @@ func (a Adopted) Kept() *Published {
 	return nil
 }
 
-// Adopt decides on which bundle a runtime's next bundle is based. own is the last bundle of this process, and
-// remembered is the bundle in the Kyma's status; both can be nil.
+// Adopt decides on which bundle a runtime's next bundle is based. own is the last bundle of this process. remembered is
+// the bundle in the Kyma's status. Both can be nil.
 //
-// The status takes precedence over the registry. If the publisher crashed between a push and the status update, the
-// registry contains the direct successor of the recorded bundle. Adopt then uses that successor.
+// The bundle in the status takes precedence over the registry. There is one exception: If the publisher crashed after a
+// push and before the status update, the registry contains the direct successor of the bundle in the status. Adopt then
+// uses the successor.
 func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, now time.Time) Adopted {
 	last := Memory{}
 	if remembered != nil {
@@ -90,8 +91,8 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 		adopted.setLast(found, last)
 		adopted.Sequence = found.Predicate.Sequence
 	case usable && stored.Whole && last.Digest == "" && own == nil:
-		// Without a record in the status, the bundle in the registry may be an old one, so unresolved modules must not
-		// keep its manifests.
+		// The status contains no bundle, so the bundle in the registry may be an old one. Modules that cannot be
+		// resolved must not keep their content from it.
 		adopted.Last, adopted.Sequence = found, found.Predicate.Sequence
 	default:
 		adopted.Deviation = deviation(stored, last, root, now)
@@ -116,7 +117,8 @@ func (a *Adopted) setLast(found *Published, last Memory) {
 	a.Keep = true
 }
 
-// versionsAfter returns the versions in the bundle, and the earlier versions of all other modules.
+// versionsAfter returns the versions in the bundle, and the previous versions of modules that are not in the bundle. It
+// omits removed modules.
 func versionsAfter(p *Published, before map[string]string) map[string]string {
 	versions := maps.Clone(before)
 	if versions == nil {
@@ -129,8 +131,9 @@ func versionsAfter(p *Published, before map[string]string) map[string]string {
 	return versions
 }
 
-// usable reports whether a key of the current root signed the stored bundle with a plausible sequence. A sequence in
-// the future is plausible only if it is close to last, the last sequence of the epoch.
+// usable reports whether the bundle in the registry has a signature of a key in the current root of trust and a
+// plausible sequence number. last is the last sequence number of the epoch. A sequence number in the future is
+// plausible only if it is close to last.
 func (s Stored) usable(root trust.Root, last int64, now time.Time) bool {
 	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch &&
 		!farAhead(s.Bundle.Predicate.Sequence, last, now)
@@ -140,7 +143,7 @@ func farAhead(sequence, last int64, now time.Time) bool {
 	return Ahead(sequence, now) && (last == 0 || sequence-last > trust.MaxClockSkew.Milliseconds())
 }
 
-// Ahead reports whether a sequence is too far in the future for a correct clock.
+// Ahead reports whether a sequence number is too far in the future. A sequence number is a Unix time in milliseconds.
 func Ahead(sequence int64, now time.Time) bool {
 	return sequence > now.Add(trust.MaxClockSkew).UnixMilli()
 }
@@ -151,7 +154,8 @@ func follows(found *Published, last Memory) bool {
 		*p.Previous == bundle.Position{Sequence: last.Sequence, Digest: last.Digest} && p.Sequence > last.Sequence
 }
 
-// deviation returns nil if the registry matches the last published bundle, or if agents would ignore the difference.
+// deviation returns the difference between the bundle in the registry and the last published bundle. It returns nil if
+// there is no difference, or if agents ignore it.
 func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation {
 	expected := "no published bundle is recorded"
 	if last.Digest != "" {
@@ -198,15 +202,16 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 			"control plane lost its record", found.Predicate.Sequence, found.Digest)
 }
 
-// lastStated contains the removals and rollbacks in the last known bundle. The next bundle repeats them until the
-// runtime has accepted them.
+// lastStated contains the removals and rollbacks in the last known bundle. Later bundles repeat them until the runtime
+// has accepted them.
 type lastStated struct {
 	digest         digest.Digest
 	removals       []string
 	rolledBackFrom map[string]string
 }
 
-// stated returns the removals and rollbacks of the last bundle or, if that is not available, of the status.
+// stated returns the removals and rollbacks of the last bundle. If that bundle is not available, it returns those in
+// the Kyma's status.
 func (a Adopted) stated(remembered *Memory) lastStated {
 	switch {
 	case a.Last != nil:
@@ -218,8 +223,8 @@ func (a Adopted) stated(remembered *Memory) lastStated {
 	return lastStated{}
 }
 
-// Each rollback is repeated until the runtime has accepted it. Otherwise, an agent that was offline would refuse the
-// older version.
+// rollbacks returns the rollbacks in the next bundle. Bundles repeat a rollback until the runtime has accepted it.
+// Otherwise, an agent that was offline would refuse the older module version.
 func (s lastStated) rollbacks(granted, wanted map[string]string, observed digest.Digest) (all []bundle.Rollback) {
 	from := map[string]string{}
 	if observed != s.digest {

@@ -9,14 +9,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Changes describes the difference between two consecutive bundles.
+// Changes lists the modules that differ between two consecutive bundles.
 type Changes struct {
 	// Modules are the added, removed and changed modules, sorted.
 	Modules []string
 }
 
-// ChangesBetween returns the modules that differ between two desired states, or nil if the change can affect all
-// modules. It ignores settings that do not affect the installation of modules.
+// ChangesBetween returns the modules that differ between two desired states. It returns nil if the change can affect
+// all modules. It ignores settings that do not affect module installation.
 func ChangesBetween(before, after bundle.DesiredState) *Changes {
 	if before.Takeover != after.Takeover ||
 		!equality.Semantic.DeepEqual(installing(before.Settings), installing(after.Settings)) {

@@ -5,8 +5,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Cloned returns an error if two agents use the runtime's key, for example in a cluster and its copy. The publisher
-// then publishes no new bundles.
+// Cloned returns an error if two agents use the same key, for example because the cluster was copied. The publisher
+// then publishes no new bundles for the runtime.
 func Cloned(kyma *v1beta2.Kyma) error {
 	s := kyma.Status.Runtime
 	if s == nil || s.Agent == nil || s.Agent.Clone == "" {

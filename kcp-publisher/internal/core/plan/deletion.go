@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// FinalizableUnnotified decides like Finalizable if the bundle that announces the deletion could not be published. It
-// only returns a reason if a label on the Kyma declares that the runtime's cluster is gone.
+// FinalizableUnnotified is called instead of Finalizable if the publisher could not publish the bundle that announces
+// the deletion. It returns a reason only if a label on the Kyma declares that the runtime's cluster no longer exists.
 func FinalizableUnnotified(kyma *v1beta2.Kyma) (reason, message string) {
 	if !isMarkedGone(kyma) {
 		return "", ""
@@ -24,8 +24,8 @@ func isMarkedGone(kyma *v1beta2.Kyma) bool {
 	return kyma.Labels[v1beta2.LabelRuntimeGone] == v1beta2.True
 }
 
-// FinalizableRefused decides like Finalizable if the publisher refuses to publish bundles for the Kyma. why is the
-// reason.
+// FinalizableRefused is called instead of Finalizable if the publisher refuses to publish bundles for the Kyma. why is
+// the reason for the refusal.
 func FinalizableRefused(kyma *v1beta2.Kyma, why error, timeout time.Duration, now time.Time) (event, message string) {
 	const left = "no bundle can be published for the Kyma, so its runtime keeps its modules"
 	switch s := kyma.Status.Runtime; {
@@ -51,7 +51,7 @@ func neverReported(kyma *v1beta2.Kyma) string {
 }
 
 // Finalizable returns the reason for removing the finalizer of a deleted Kyma. An empty reason means that the Kyma must
-// wait.
+// keep the finalizer for now.
 func Finalizable(
 	kyma *v1beta2.Kyma, published Published, report *bundle.AcceptedReport, timeout time.Duration, now time.Time,
 ) (reason, message string) {
@@ -61,7 +61,7 @@ func Finalizable(
 	}
 	began := kyma.DeletionTimestamp.Time
 	if issued := published.Predicate.IssuedAt; issued.After(began) {
-		began = issued // the runtime could not get the deletion before this time
+		began = issued // the timeout starts when the runtime could first receive the deletion
 	}
 	switch waited := now.Sub(began); {
 	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest &&

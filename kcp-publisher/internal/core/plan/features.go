@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// RecordFeatures returns a report's features for the Kyma's status.
+// RecordFeatures returns the features that the agent reports, in the format of the Kyma's status.
 func RecordFeatures(report bundle.Report) []string {
 	list := make([]string, 0, len(report.Features))
 	for _, f := range report.Features {
@@ -18,8 +18,8 @@ func RecordFeatures(report bundle.Report) []string {
 	return list
 }
 
-// unsupportedFeatures returns the features that a runtime's agent does not support, according to its newest report or
-// the status. A new agent is assumed to support all features.
+// unsupportedFeatures returns the features that a runtime's agent does not support. It uses the newest report or, if
+// there is none, the Kyma's status. It assumes that an agent without a report supports all features.
 func unsupportedFeatures(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) []bundle.Feature {
 	var has []string
 	switch {
@@ -35,7 +35,8 @@ func unsupportedFeatures(status *v1beta2.RuntimeStatus, report *bundle.AcceptedR
 	})
 }
 
-// SupportedRequest returns the request without unsupported settings, and the features of the omitted settings.
+// SupportedRequest returns the request without the settings that the agent does not support. It also returns the
+// features that the removed settings require.
 func SupportedRequest(request resolve.Request) (resolve.Request, []bundle.Feature) {
 	var left []bundle.Feature
 	request.Settings, left = request.Settings.Without(func(f bundle.Feature) bool {
@@ -44,7 +45,7 @@ func SupportedRequest(request resolve.Request) (resolve.Request, []bundle.Featur
 	return request, left
 }
 
-// AgentOutdatedMessage returns a message that lists unsupported features and asks for an upgrade of the agent.
+// AgentOutdatedMessage returns a message that lists the features in left and asks for an upgrade of the agent.
 func AgentOutdatedMessage(left []bundle.Feature) string {
 	names := make([]string, 0, len(left))
 	for _, f := range left {

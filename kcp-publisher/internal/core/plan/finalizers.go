@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// LifecycleManagerFinalizer returns lifecycle-manager's finalizer on an object, or "". module is the module whose
-// Manifests lifecycle-manager deletes before the object, or "".
+// LifecycleManagerFinalizer returns the finalizer of lifecycle-manager on an object, or "". If lifecycle-manager must
+// delete the Manifests of a module before the object, it also returns the module.
 //
 // Source: lifecycle-manager, internal/service/mandatorymodule/deletion, internal/controller/watcher (the Watcher owns
 // its VirtualService, which is deleted with it); 1.0.0, internal/controller/mandatorymodule, for ModuleTemplates.
@@ -30,7 +30,8 @@ func LifecycleManagerFinalizer(object metav1.Object) (finalizer, module string) 
 	return finalizer, module
 }
 
-// ForeignFinalizer is like LifecycleManagerFinalizer, but returns empty strings unless the object is being deleted.
+// ForeignFinalizer returns the same as LifecycleManagerFinalizer for a deleted object, and empty strings for any other
+// object.
 func ForeignFinalizer(object metav1.Object) (finalizer, module string) {
 	if object.GetDeletionTimestamp().IsZero() {
 		return "", ""

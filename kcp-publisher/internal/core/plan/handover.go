@@ -8,11 +8,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// CheckOwner returns an error if the bundle in the registry belongs to another Kyma, and no operator has assigned the
+// CheckOwner returns an error if the bundle in the registry belongs to another Kyma and no operator has assigned the
 // runtime to this Kyma.
 //
-// It ignores the UID, which differs in a rebuilt control plane. A bundle from before version 0.1.0 belongs to the Kyma
-// whose name is the runtime ID.
+// It compares names, because a rebuilt control plane has other UIDs. A bundle from a version before 0.1.0 contains no
+// Kyma. It belongs to the Kyma whose name equals the runtime ID.
 func (a Adopted) CheckOwner(r Runtime) error {
 	if a.Stored == nil || r.Assigned || a.Stored.Audience.KeyThumbprint == "" {
 		return nil
@@ -38,8 +38,9 @@ func (a Adopted) CheckOwner(r Runtime) error {
 	)
 }
 
-// An agent accepts a bundle of another Kyma only if the bundle lists the agent's Kyma as a former owner. Every later
-// bundle lists the former owners, because an agent can be offline for a long time.
+// formerOwners returns the Kymas that owned the runtime before. An agent accepts a bundle of another Kyma only if the
+// bundle lists the agent's previous Kyma as a former owner. All later bundles repeat the list, because an agent can be
+// offline for a long time.
 func (a Adopted) formerOwners(r Runtime) []trust.Kyma {
 	var all []trust.Kyma
 	add := func(former trust.Kyma) {
@@ -72,7 +73,8 @@ func namedKyma(kyma trust.Kyma) *trust.Kyma {
 	return &kyma
 }
 
-// ownerChanged returns false if the last bundle identifies no Kyma, because the next regular bundle adds the Kyma.
+// ownerChanged reports whether the next bundle has another owner or other former owners than the last bundle. If the
+// last bundle contains no Kyma, a new bundle is not urgent, so it returns false.
 func ownerChanged(last, next bundle.Predicate) bool {
 	switch {
 	case !slices.Equal(last.FormerKymas, next.FormerKymas):

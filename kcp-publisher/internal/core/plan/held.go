@@ -9,7 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Holders are the rollouts that delay versions, by track. They are safe for concurrent use.
+// Holders maps each track (a module in a channel) to its newest rollout if that rollout delays a version. It is safe
+// for concurrent use.
 type Holders map[rollout.Track]*rollout.Holder
 
 // Hold is a rollout that delays a version in a runtime.
@@ -17,11 +18,11 @@ type Hold struct {
 	Rollout *fleet.Rollout
 	// Touched is true if this rollout installed the runtime's current version.
 	Touched bool
-	// Why is a message with the rollout and the reason.
+	// Why is a message with the name of the rollout and the reason for the delay.
 	Why string
 }
 
-// NewHolders returns the rollouts that delay versions, among the newest rollout of each track.
+// NewHolders finds the newest rollout of each track (a module in a channel) and returns those that delay a version.
 func NewHolders(rollouts []fleet.Rollout) Holders {
 	newest := map[rollout.Track]*fleet.Rollout{}
 	for i := range rollouts {
@@ -40,7 +41,7 @@ func NewHolders(rollouts []fleet.Rollout) Holders {
 	return holders
 }
 
-// MayHold reports whether a rollout can delay another version of the module in a runtime with this version.
+// MayHold reports whether a rollout may delay a newer version of the module in runtimes that now have this version.
 func (h Holders) MayHold(module, version string) bool {
 	for track, holder := range h {
 		if track.Module == module && !holder.HoldsNothingFrom(version) {
@@ -50,14 +51,14 @@ func (h Holders) MayHold(module, version string) bool {
 	return false
 }
 
-// Of returns the rollouts that delay versions in a Kyma's runtime, by module.
+// Of returns the rollouts that delay a version in the Kyma's runtime. The keys are module names.
 func (h Holders) Of(kyma *v1beta2.Kyma) map[string]Hold {
 	if len(h) == 0 {
 		return nil
 	}
 	request, err := asked(kyma)
 	if err != nil {
-		return nil // no bundle is published for a Kyma with invalid annotations
+		return nil // the publisher publishes no bundle for a Kyma with invalid annotations
 	}
 	var held map[string]Hold
 	for i := range request.Asked.Modules {

@@ -10,13 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// HeldRemoval is a removal of a module that requires an approval, with all affected runtimes.
+// HeldRemoval is the removal of a module from one or more runtimes that waits for an approval.
 type HeldRemoval struct {
-	// ID identifies the module and all affected runtimes. An approval of this ID does not apply to further runtimes.
+	// ID is a hash of the module and all affected runtimes. If more runtimes are affected later, the ID changes, so an
+	// approval of this ID does not include them.
 	ID string
-	// Module is empty if the Kymas are deleted.
+	// Module is empty if all modules are removed because the Kymas are deleted.
 	Module, Reason string
-	// Since is the time when the oldest of these removals started to wait for an approval.
+	// Since is the time since which the first affected runtime has been waiting for the approval.
 	Since time.Time
 	// Kymas are the Kymas of the affected runtimes, sorted by namespace and name.
 	Kymas []*v1beta2.Kyma
@@ -66,7 +67,8 @@ func byNamespaceAndName(a, b *v1beta2.Kyma) int {
 	return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 }
 
-// Approve approves a waiting removal in the Kyma's annotations. It reports whether the annotations changed.
+// Approve adds an approval for the waiting removal of a module to the Kyma's annotations. It reports whether the
+// annotations changed.
 func Approve(kyma *v1beta2.Kyma, module string) bool {
 	if kyma.Status.Runtime == nil {
 		return false

@@ -14,16 +14,17 @@ import (
 // exampleWindows is a valid value of the annotation for maintenance windows.
 const exampleWindows = `[{"days":["Sat"],"begin":"02:00:00Z","end":"06:00:00Z"}]`
 
-// Maintenance selects the maintenance windows for upgrades that require downtime.
+// Maintenance configures the maintenance windows for module upgrades that cause downtime.
 type Maintenance struct {
-	// Policy selects windows by the labels of Kymas. It can be nil.
+	// Policy selects the windows of a runtime by its Kyma's labels. It can be nil.
 	Policy *window.Policy
-	// Minimum is the remaining time that a window must have when an upgrade begins.
+	// An upgrade starts only if its window is still open for at least Minimum.
 	Minimum time.Duration
 }
 
-// Schedule returns the maintenance schedule of a Kyma's runtime, or nil without one. Windows in the Kyma's annotation
-// override the policy. An invalid annotation is an error.
+// Schedule returns the maintenance schedule of a Kyma's runtime, or nil if the runtime has none. If the Kyma's
+// annotation contains windows, they replace those of the policy. Schedule returns an error if the annotation is
+// invalid.
 func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	schedule, err := m.windows(kyma)
 	if schedule == nil || err != nil {

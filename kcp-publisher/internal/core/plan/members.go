@@ -23,12 +23,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// MemberCache lists the members of a fleet. It caches the modules of each Kyma until the Kyma or the catalog changes. A
-// MemberCache is not safe for concurrent use.
+// MemberCache caches the modules and channels that each Kyma follows, until the Kyma or the catalog changes. It is not
+// safe for concurrent use.
 type MemberCache struct {
 	catalog *catalog.Snapshot
 	members map[types.UID]member
-	// follows has an entry for each distinct request.
+	// follows caches the followed modules and channels. Kymas with the same request share an entry.
 	follows *memo.Shared[requestKey, []resolve.Follow]
 }
 
@@ -37,10 +37,10 @@ type member struct {
 	follows memo.Holder[requestKey, []resolve.Follow]
 }
 
-// Requests with the same key follow the same modules.
+// requestKey is a hash of the parts of a request that determine the followed modules and channels.
 type requestKey [sha256.Size]byte
 
-// maxFollowsBytes limits the size of the cache, because runtimes choose the size of their requests.
+// maxFollowsBytes limits the size of the cache in bytes. A limit is necessary because runtimes can send large requests.
 const maxFollowsBytes = 32 << 20
 
 func (c *MemberCache) reset(snapshot *catalog.Snapshot) {
@@ -56,22 +56,22 @@ func followBytes(_ requestKey, all []resolve.Follow) int {
 	return bytes
 }
 
-// Member is a Kyma with the modules and channels that it follows.
+// Member is a Kyma with the modules and channels that its request follows.
 type Member struct {
 	Kyma    *v1beta2.Kyma
 	Runtime string
 	Follows []resolve.Follow
-	// LastReport is the last report in the Kyma's status, or a newer one.
+	// LastReport is the time of the runtime's last report. It can be later than the time in the Kyma's status.
 	LastReport silence.LastReport
 }
 
-// Members is MemberCache.Members without a cache.
+// Members does the same as MemberCache.Members, but without a cache.
 func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	return (&MemberCache{}).Members(kymas, snapshot)
 }
 
-// Members returns the Kymas to which bundles are published, oldest first. It omits deleted and skipped Kymas, and Kymas
-// that do not own their runtime.
+// Members returns the Kymas to which the publisher publishes bundles, oldest Kyma first. It omits deleted and suspended
+// Kymas, and Kymas that do not own their runtime.
 func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	owners := NewOwners(kymas)
 	all := make([]Member, 0, len(owners))
@@ -99,7 +99,8 @@ func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) 
 	return all
 }
 
-// A Kyma with invalid annotations follows no modules, because no bundles are published to its runtime.
+// followed returns the modules and channels that a Kyma follows. It returns nil for a Kyma with invalid annotations,
+// because the publisher publishes no bundles for that Kyma.
 func (c *MemberCache) followed(known *member, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []resolve.Follow {
 	if known.version != "" && known.version == kyma.ResourceVersion {
 		if follows, found := c.follows.Of(&known.follows); found {
@@ -121,7 +122,8 @@ func (c *MemberCache) followed(known *member, kyma *v1beta2.Kyma, snapshot *cata
 	return fresh
 }
 
-// Each part has its length as a prefix, so different requests have different keys.
+// keyOf returns the hash of a request. It prefixes each part of the request with its length, so that different requests
+// have different keys.
 func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	text := make([]byte, 0, 1024)
 	add := func(parts ...string) {
@@ -141,11 +143,11 @@ func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	return sha256.Sum256(text)
 }
 
-// Tracks returns the runtimes of each track with the state of its module. It omits a track if atRest returns true. If
-// atRest is nil, it omits none.
+// Tracks returns the runtimes that follow each track (a module in a channel), with the state of the module in each
+// runtime. It omits a track if atRest returns true. If atRest is nil, it omits no track.
 func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
 	tracks := map[rollout.Track]*rollout.Followers{}
-	// Members with the same modules share one Follows slice, so its tracks are computed only once.
+	// Members with the same modules share a Follows slice. The tracks of a slice are computed only once.
 	shared := map[*resolve.Follow][]*rollout.Followers{}
 	for i := range all {
 		follows := all[i].Follows
@@ -175,8 +177,8 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 	return found
 }
 
-// tracksOf returns the Followers of each track in follows, and adds new tracks to tracks. The Followers of a track at
-// rest are nil.
+// tracksOf returns the Followers of each track in follows. It adds missing tracks to tracks. If atRest returns true for
+// a track, the result contains nil for this track.
 func tracksOf(
 	follows []resolve.Follow, tracks map[rollout.Track]*rollout.Followers, atRest func(rollout.Track, string) bool,
 ) []*rollout.Followers {
@@ -193,7 +195,8 @@ func tracksOf(
 	return all
 }
 
-// last can be newer than the report in the Kyma's status.
+// observed returns the state of a module in a runtime, as recorded in the Kyma's status. last can be a newer report
+// than the one in the status.
 func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) rollout.Runtime {
 	r := rollout.Runtime{ID: id, Labels: kyma.Labels}
 	status := kyma.Status.Runtime
@@ -223,7 +226,7 @@ func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) ro
 	return r
 }
 
-// unresolvedVersion returns the version of a module that could not be resolved for a runtime, or empty.
+// unresolvedVersion returns the version of a module that the publisher could not resolve for the runtime, or "".
 func unresolvedVersion(status *v1beta2.RuntimeStatus, module string) string {
 	if status.Reasons == nil {
 		return ""
@@ -236,8 +239,8 @@ func unresolvedVersion(status *v1beta2.RuntimeStatus, module string) string {
 	return ""
 }
 
-// reportedState returns the state of a module whose version was not published by a rollout. current is true if the last
-// report is about the latest bundle and contains the published version of the module.
+// reportedState returns the reported state of a module whose version was not selected by a rollout. current is true if
+// the last report is about the latest bundle and contains the module in the published version.
 func reportedState(
 	status *v1beta2.RuntimeStatus, modules []v1beta2.ModuleStatus, module string,
 ) (state v1beta2.State, current bool) {
@@ -253,7 +256,8 @@ func reportedState(
 	return "", false
 }
 
-// publishFailure returns the Ready condition of a Kyma whose bundle cannot be published, or nil.
+// publishFailure returns the condition Ready if it shows that the Kyma's bundle cannot be published. Otherwise, it
+// returns nil.
 func publishFailure(kyma *v1beta2.Kyma) *metav1.Condition {
 	ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady)
 	if ready == nil || ready.Reason != v1beta2.ReasonPublishFailed {
@@ -269,12 +273,12 @@ func MovesRollouts(before, after *v1beta2.Kyma) bool {
 		!equality.Semantic.DeepEqual(moving(before), moving(after))
 }
 
-// moved is the part of a Kyma's status that affects rollouts.
+// moved contains those parts of a Kyma's status that affect rollouts.
 type moved struct {
 	v1beta2.RuntimeStatus
-	// Reported contains the states of the modules whose version no rollout selected.
+	// Reported contains the reported states of modules whose version was not selected by a rollout.
 	Reported map[string]v1beta2.State
-	// Unresolved contains the names and versions of modules that could not be resolved.
+	// Unresolved contains the names and versions of modules that the publisher could not resolve.
 	Unresolved []v1beta2.ModuleReasons
 }
 
@@ -292,7 +296,8 @@ func moving(kyma *v1beta2.Kyma) moved {
 		}
 	}
 	if o := kyma.Status.Runtime.Observed; o != nil {
-		moves.Observed = &v1beta2.ObservedBundle{Features: o.Features} // an upgraded agent may support checks
+		// Features can change if the agent is upgraded, for example to a version that supports checks.
+		moves.Observed = &v1beta2.ObservedBundle{Features: o.Features}
 	}
 	if p := status.Published; p != nil {
 		for module := range p.Versions {

@@ -13,25 +13,27 @@ import (
 // Wanted is the result of resolving a request.
 type Wanted struct {
 	Documents bundle.Documents
-	// Asked are the requested modules, including unresolved ones.
+	// Asked lists the requested modules, including modules that could not be resolved.
 	Asked []string
-	// Versions are the module versions to record in Published.Versions.
+	// Versions contains the values for Published.Versions.
 	Versions map[string]string
-	// Agent is the agent's image in the settings, or empty.
+	// Agent is the agent image in the runtime's settings, or empty.
 	Agent string
-	// Critical are the features that an agent must support to accept the bundle.
+	// Critical lists the features of the bundle that an agent must support. Other agents refuse the bundle.
 	Critical []bundle.Feature
-	// Values are the runtime's values that the documents use.
+	// Values contains those values of the runtime that the documents use.
 	Values bundle.Values
-	// KeepsAll is true if the bundle must not remove any modules, for example because the runtime's request is unknown.
+	// KeepsAll is true if the bundle must not remove any modules, for example because the runtime's module request is
+	// unknown.
 	KeepsAll bool
 }
 
-// lastBundleValidity is the minimum validity of a deleted Kyma's last bundle. The runtime may be offline for months.
+// lastBundleValidity is the minimum validity of the bundle that removes all modules of a deleted Kyma. It is long
+// because the runtime may be offline for months.
 const lastBundleValidity = 365 * 24 * time.Hour
 
-// Next returns the statement of a runtime's next bundle and the reason for publishing it. The reason is empty if the
-// last bundle is up to date.
+// Next returns the signed content (predicate) of a runtime's next bundle and the reason for publishing it. The reason
+// is empty if the last bundle is up to date.
 func Next(
 	adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity time.Duration, now time.Time,
 ) (bundle.Predicate, Reason) {
@@ -44,7 +46,7 @@ func Next(
 	}
 	next.Kyma, next.FormerKymas = namedKyma(r.Kyma), adopted.formerOwners(r)
 	if r.Deleting {
-		// The publisher cannot renew this bundle after the Kyma is gone.
+		// After the Kyma is gone, the publisher can no longer renew this bundle.
 		next.ExpiresAt = next.IssuedAt.Add(max(validity, lastBundleValidity))
 	}
 	used, newest := r.used(root, now), adopted.Sequence
@@ -79,7 +81,8 @@ func Next(
 	return next, statementReason(last.Predicate, next, used, r.Validity, now)
 }
 
-// sequenceIn returns a bundle's sequence, or 0 if the bundle has another epoch.
+// sequenceIn returns a bundle's sequence number. It returns 0 if the bundle does not have the epoch of the root of
+// trust.
 func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 	if p.Epoch != root.Epoch {
 		return 0
@@ -87,10 +90,10 @@ func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 	return p.Sequence
 }
 
-// pending returns the modules that the next bundle must remove. An agent may skip bundles, so every bundle lists a
-// module until the runtime has applied one of them and does not report the module anymore.
+// pending returns the modules that the next bundle must remove. An agent may skip bundles. Therefore, every bundle
+// repeats a removal until the runtime has applied one of these bundles and no longer reports the module.
 //
-// A report can contain invented modules, so their number is limited.
+// The number of modules is limited, because a report can contain invented modules.
 func (s lastStated) pending(last *Published, asked []string, r Runtime) []string {
 	reported := slices.Concat(slices.Collect(maps.Keys(r.granted())), r.Installed)
 	known := slices.Clone(s.removals)

@@ -6,8 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Offline returns a copy of a Kyma from a file for planning without a control plane, and a message for each setting
-// that requires a control plane. The copy has no status.
+// Offline prepares a Kyma from a file for use without a control plane. It returns a copy without a status, and a
+// message for each setting that is ignored because it requires a control plane.
 func Offline(kyma *v1beta2.Kyma) (known *v1beta2.Kyma, ignored []string) {
 	known = kyma.DeepCopy()
 	known.Status, known.DeletionTimestamp = v1beta2.KymaStatus{}, nil

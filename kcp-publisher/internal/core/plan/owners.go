@@ -10,10 +10,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Owners are the Kymas that own runtimes, by runtime ID. The value is nil if no Kyma owns the runtime.
+// Owners maps each runtime ID to the Kyma that owns the runtime, or to nil if no Kyma owns it.
 type Owners map[string]*v1beta2.Kyma
 
-// NewOwners returns the owners among all Kymas, including deleted and skipped ones.
+// NewOwners finds the owner of each runtime. kymas must contain all Kymas, including deleted and suspended ones.
 func NewOwners(kymas []v1beta2.Kyma) Owners {
 	named := make(map[string][]*v1beta2.Kyma, len(kymas))
 	for i := range kymas {
@@ -27,11 +27,11 @@ func NewOwners(kymas []v1beta2.Kyma) Owners {
 	return owners
 }
 
-// ownerOf returns the Kyma that owns a runtime, or nil. all are the Kymas with this runtime ID.
+// ownerOf returns the Kyma that owns a runtime, or nil. all contains the Kymas with this runtime ID.
 //
-// Authors choose a Kyma's label and age, so these do not prove ownership. The Kyma with the newest assignment by an
-// operator owns the runtime, otherwise the only Kyma with an enrolled key. Without either, a Kyma owns the runtime only
-// if no other Kyma has or had the runtime ID.
+// The owner is the Kyma to which an operator assigned the runtime last. Without an assignment, it is the only Kyma with
+// an enrolled key. Without an enrolled key, it is the only Kyma that has or had the runtime ID. A Kyma's label and age
+// prove nothing, because the Kyma's author chooses them.
 func ownerOf(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 	var assigned, enrolled *v1beta2.Kyma
 	ties, keys := false, 0
@@ -60,7 +60,7 @@ func ownerOf(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 	return all[0]
 }
 
-// Decided returns the time of an operator's last assignment of the runtime to a Kyma, in Unix milliseconds, or 0.
+// Decided returns when an operator last assigned the runtime to this Kyma, in Unix milliseconds, or 0 for never.
 func Decided(kyma *v1beta2.Kyma) int64 {
 	if kyma == nil || kyma.Status.Runtime == nil || kyma.Status.Runtime.Assignment == nil {
 		return 0
@@ -75,7 +75,7 @@ func unowned(kyma *v1beta2.Kyma) string {
 	return kyma.Status.Runtime.Unowned
 }
 
-// Check returns an error if the Kyma does not own its runtime, or if its runtime ID is invalid or has changed.
+// Check returns an error if the Kyma does not own its runtime, or if the Kyma's runtime ID is invalid or has changed.
 func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	id := RuntimeID(kyma)
 	if err := trust.CheckRuntimeID(id); err != nil {
@@ -125,8 +125,8 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 
 func same(a, b *v1beta2.Kyma) bool { return a.Namespace == b.Namespace && a.Name == b.Name }
 
-// Claimed returns the runtime ID in a Kyma's status or, without one, in its label. The status takes precedence, so that
-// an author cannot take over another runtime by changing the label.
+// Claimed returns the runtime ID in a Kyma's status. If the status has no runtime ID, it returns the ID in the Kyma's
+// label. The status takes precedence, so that an author cannot take over another runtime by changing the label.
 func Claimed(kyma *v1beta2.Kyma) string {
 	if s := kyma.Status.Runtime; s != nil && s.ID != "" {
 		return s.ID
@@ -159,12 +159,13 @@ func RecordDenied(kyma *v1beta2.Kyma) {
 	kyma.Status.Runtime.Unowned = RuntimeID(kyma)
 }
 
-// HandOver assigns a runtime to a Kyma if the Kyma's annotation has a valid proof that is newer than all other
-// assignments. It copies the former owner's status, so that the assignment does not change the runtime. It reports
-// whether it assigned the runtime.
+// HandOver assigns a runtime to a Kyma if the hand-over annotation of the Kyma contains a valid proof. The proof must
+// be newer than all other assignments of the runtime. HandOver copies the former owner's status, so that the runtime's
+// bundle does not change. It reports whether it assigned the runtime.
 func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	proof := kyma.Annotations[v1beta2.AnnotationHandOver]
-	if proof == "" || !kyma.DeletionTimestamp.IsZero() { // the last bundle of a deleted Kyma removes all modules
+	// The last bundle of a deleted Kyma removes all modules, so a runtime must not be assigned to it.
+	if proof == "" || !kyma.DeletionTimestamp.IsZero() {
 		return false
 	}
 	id := RuntimeID(kyma)
@@ -231,7 +232,7 @@ func byAge(a, b *v1beta2.Kyma) int {
 
 func named(kyma *v1beta2.Kyma) string {
 	if kyma.Namespace == "" {
-		return kyma.Name // a Kyma from a file can have no namespace
+		return kyma.Name // a Kyma from a file may have no namespace
 	}
 	return kyma.Namespace + "/" + kyma.Name
 }

@@ -1,8 +1,8 @@
-// Package plan decides the content of each runtime's bundle. Its inputs are Kymas, reports, the catalog, rollouts,
-// rules for the fleet, and the time.
+// Package plan decides the content of each runtime's bundle. Its inputs are Kymas, reports, the catalog, rollouts, the
+// rules of the fleet, and the time.
 //
-// The package is pure. It converts a Kyma to a request, and package resolve converts the request to modules. The
-// commands `run`, `publish` and `diff` use it.
+// The package performs no I/O. It converts a Kyma to a request, and package resolve converts the request to modules.
+// The commands `run`, `publish` and `diff` use it.
 package plan
 
 import (
@@ -14,31 +14,34 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Rules apply to all runtimes of a fleet.
+// Rules contains the settings that apply to all runtimes of a fleet.
 type Rules struct {
-	// Settings configure the agents. A Kyma's annotations override them.
+	// Settings contains the default settings of the agents. A Kyma's annotations override them.
 	Settings bundle.Settings
-	// AgentRollbackFrom are the digests of the agent images from which all agents may roll back.
+	// AgentRollbackFrom lists the digests of agent images. An agent with one of these images may roll back to an older
+	// image.
 	AgentRollbackFrom []string
-	// KymaLabels are additional labels to copy from the control plane's Kymas to the runtimes' Kymas.
+	// KymaLabels lists additional labels that the publisher copies from a Kyma in the control plane to the Kyma in the
+	// runtime.
 	KymaLabels []string
-	// Watchers are the valid Watchers, sorted by name.
+	// Watchers contains the valid Watcher objects, sorted by name.
 	Watchers []bundle.Watcher
-	// Maintenance selects the windows for upgrades with downtime.
+	// Maintenance configures the maintenance windows for module upgrades that cause downtime.
 	Maintenance Maintenance
-	// Silence is the allowed time without a report. A Kyma's annotation overrides it.
+	// Silence is the time that a runtime may be without a report before it counts as silent. A Kyma's annotation
+	// overrides it.
 	Silence time.Duration
 	// Root is the newest root of trust.
 	Root trust.Root
-	// Source is the applied Git commit, or nil.
+	// Source is the Git commit from which the control plane's objects were applied, or nil.
 	Source *bundle.Source
-	// Changing is true while the control plane is partially changed, for example by a Git commit. Only the last bundles
-	// of deleted Kymas are published then.
+	// Changing is true while the control plane's objects are only partially changed, for example while a Git commit is
+	// applied. During this time, the publisher publishes only the last bundles of deleted Kymas.
 	Changing bool
 }
 
-// RuntimeID returns the runtime ID of a Kyma: its label runtime-id, or its name without a label. For a deleted Kyma,
-// the ID in the status takes precedence over a changed label.
+// RuntimeID returns the value of a Kyma's label operator.kyma-project.io/runtime-id or, without the label, the Kyma's
+// name. For a deleted Kyma, it returns the ID in the status even if the label has changed.
 func RuntimeID(kyma *v1beta2.Kyma) string {
 	if s := kyma.Status.Runtime; !kyma.DeletionTimestamp.IsZero() && s != nil && s.ID != "" {
 		return s.ID
@@ -46,8 +49,8 @@ func RuntimeID(kyma *v1beta2.Kyma) string {
 	return cmp.Or(kyma.Labels[v1beta2.LabelRuntimeID], kyma.Name)
 }
 
-// Skipped reports whether the label skip-reconciliation suspends a Kyma. Deleted Kymas and Kymas in a takeover are
-// never skipped.
+// Skipped reports whether a Kyma is suspended by the label skip-reconciliation. A deleted Kyma or a Kyma in a takeover
+// from lifecycle-manager is never skipped.
 //
 // Source: lifecycle-manager #3097.
 func Skipped(kyma *v1beta2.Kyma) bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Fleet contains the objects of a control plane.
+// Fleet contains those objects of a control plane that Preview needs.
 type Fleet struct {
 	Kymas    []v1beta2.Kyma
 	Catalog  *catalog.Snapshot
@@ -18,16 +18,16 @@ type Fleet struct {
 	Rollouts []fleet.Rollout
 }
 
-// Preview resolves the requests of a fleet without publishing bundles.
+// Preview resolves the module requests of a fleet's Kymas without publishing bundles.
 type Preview struct {
 	rules  Rules
 	owners Owners
 	view   View
-	// Round contains the next step of each rollout.
+	// Round contains the next step of each rollout in the fleet.
 	Round rollout.Round
 }
 
-// Preview returns a Preview after the next step of the fleet's rollouts.
+// Preview computes the next step of all rollouts and returns a Preview that uses the resulting versions.
 func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 	members := Members(f.Kymas, f.Catalog)
 	for i := range members {
@@ -41,7 +41,7 @@ func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 	}
 }
 
-// Request returns the request of a Kyma's runtime, with the versions that rollouts allow.
+// Request returns a Kyma's module request. Each module has the version that rollouts allow in the runtime.
 func (p *Preview) Request(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	if err := p.owners.Check(kyma); err != nil {
 		return resolve.Request{}, err

@@ -14,28 +14,31 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Published is a bundle in the registry.
+// Published is a bundle that a publisher pushed to the registry.
 type Published struct {
 	Predicate bundle.Predicate
 	Digest    digest.Digest
 	State     bundle.DesiredState
-	// StateBlob and CatalogBlob are the descriptors of the bundle's two documents.
+	// StateBlob and CatalogBlob are the OCI descriptors of the two documents in the bundle.
 	StateBlob   ocispec.Descriptor
 	CatalogBlob ocispec.Descriptor
-	// Versions are the bundle's module versions, and the last versions of unresolved modules. They prevent downgrades.
+	// Versions contains the module versions in the bundle. For a module that could not be resolved, it contains the
+	// last published version. It is used to prevent downgrades.
 	Versions map[string]string
-	// Changes is the difference from the previous bundle, or nil if it is unknown or affects all modules.
+	// Changes lists the modules that differ from the previous bundle. It is nil if the difference is unknown or affects
+	// all modules.
 	Changes *Changes
 }
 
-// Memory is the last published bundle in a Kyma's status. The zero value means that no bundle was published.
+// Memory is the last published bundle as recorded in a Kyma's status. The zero value means that no bundle was
+// published.
 type Memory struct {
 	Epoch, Sequence int64
 	Digest          digest.Digest
-	// Versions are the published module versions, by module.
+	// Versions maps each module to its published version.
 	Versions map[string]string
-	// Removals are the modules that the bundle removes. RolledBackFrom are the versions that the bundle rolls back, by
-	// module.
+	// Removals lists the modules that the bundle removes. RolledBackFrom maps each module that the bundle rolls back to
+	// its version before the rollback.
 	Removals       []string
 	RolledBackFrom map[string]string
 }
@@ -81,8 +84,8 @@ func (p *Published) mandatory() (modules []string) {
 	return modules
 }
 
-// certificateLife returns the validity period of a certificate, or nil for an invalid certificate. Agents verify the
-// signature.
+// certificateLife returns the validity period of a certificate, or nil for an invalid certificate. It does not verify
+// the certificate's signature. Agents do.
 func certificateLife(text string) *v1beta2.CertificateLife {
 	from, until, err := trust.CertificateValidity(text)
 	if text == "" || err != nil {
@@ -91,7 +94,7 @@ func certificateLife(text string) *v1beta2.CertificateLife {
 	return &v1beta2.CertificateLife{NotBefore: metav1.NewTime(from), NotAfter: metav1.NewTime(until)}
 }
 
-// newer reports whether the record in the Kyma's status is newer than a bundle.
+// newer reports whether the bundle in the Kyma's status is newer than this bundle.
 func (m *Memory) newer(than *Published) bool {
 	return m != nil &&
 		(m.Epoch > than.Predicate.Epoch || m.Epoch == than.Predicate.Epoch && m.Sequence > than.Predicate.Sequence)

@@ -11,35 +11,36 @@ import (
 // Reason is the reason for publishing a new bundle, or empty.
 type Reason string
 
-// Reasons for a new bundle. They are values of a metric label, so do not rename them.
+// These are the reasons for a new bundle. They are values of a metric label, so do not rename them.
 const (
 	// ReasonFirst means that no bundle was published to the runtime before.
 	ReasonFirst Reason = "First"
 	// ReasonRegistryDiffers means that the registry does not have the published bundle.
 	ReasonRegistryDiffers Reason = "RegistryDiffers"
-	// ReasonDeleting means that the Kyma was deleted. The bundle removes all modules.
+	// ReasonDeleting means that the Kyma was deleted. The new bundle removes all modules.
 	ReasonDeleting Reason = "Deleting"
-	// ReasonRecreated means that the last bundle was for a deleted Kyma, and the Kyma exists again.
+	// ReasonRecreated means that the last bundle announced the deletion of the Kyma, but a Kyma for the runtime exists
+	// again.
 	ReasonRecreated Reason = "Recreated"
-	// ReasonContentChanged means that modules, settings, watchers or windows changed.
+	// ReasonContentChanged means that modules, agent settings, Watchers or maintenance windows changed.
 	ReasonContentChanged Reason = "ContentChanged"
-	// ReasonCatalogChanged means that the runtime's catalog changed.
+	// ReasonCatalogChanged means that the catalog that is published to the runtime changed.
 	ReasonCatalogChanged Reason = "CatalogChanged"
-	// ReasonValuesChanged means that a value of the runtime's modules changed.
+	// ReasonValuesChanged means that a runtime value that the modules use changed.
 	ReasonValuesChanged Reason = "ValuesChanged"
-	// ReasonRemovalAdded means that the next bundle removes an additional module.
+	// ReasonRemovalAdded means that the new bundle removes a module that the last bundle does not remove.
 	ReasonRemovalAdded Reason = "RemovalAdded"
-	// ReasonRemovalWithdrawn means that a module that the last bundle removes is requested again.
+	// ReasonRemovalWithdrawn means that the last bundle removes a module that is now requested again.
 	ReasonRemovalWithdrawn Reason = "RemovalWithdrawn"
-	// ReasonRollbackAdded means that the next bundle contains an additional rollback.
+	// ReasonRollbackAdded means that the new bundle contains a rollback that the last bundle does not contain.
 	ReasonRollbackAdded Reason = "RollbackAdded"
-	// ReasonSecretsChanged means that the sealed Secrets changed.
+	// ReasonSecretsChanged means that the encrypted Secrets in the bundle changed.
 	ReasonSecretsChanged Reason = "SecretsChanged"
-	// ReasonAudienceChanged means that the runtime's cluster or key changed.
+	// ReasonAudienceChanged means that the cluster or the key that the bundle is issued for changed.
 	ReasonAudienceChanged Reason = "AudienceChanged"
-	// ReasonOwnerChanged means that the runtime belongs to another Kyma than in the last bundle.
+	// ReasonOwnerChanged means that the runtime now belongs to another Kyma than in the last bundle.
 	ReasonOwnerChanged Reason = "OwnerChanged"
-	// ReasonKymaChanged means that the runtime's Kyma has another generation or spec.
+	// ReasonKymaChanged means that the generation or the spec of the Kyma in the runtime changed.
 	ReasonKymaChanged Reason = "KymaChanged"
 	// ReasonCertificateIssued means that the agent gets a new certificate.
 	ReasonCertificateIssued Reason = "CertificateIssued"
@@ -47,12 +48,14 @@ const (
 	ReasonEpochChanged Reason = "EpochChanged"
 	// ReasonRootChanged means that the root of trust has a newer version.
 	ReasonRootChanged Reason = "RootChanged"
-	// ReasonSequenceBehind means that the Kyma's status or the runtime's report contains a bundle with a higher
-	// sequence, or another bundle with the same sequence.
+	// ReasonSequenceBehind means that the Kyma's status or the runtime's report contains another bundle whose sequence
+	// number is at least as high as the last bundle's.
 	ReasonSequenceBehind Reason = "SequenceBehind"
-	// ReasonIssuedAhead means that agents refuse the last bundle, because the publisher's clock was ahead.
+	// ReasonIssuedAhead means that the publisher's clock was ahead, so the last bundle's issue time is in the future
+	// and agents refuse the bundle.
 	ReasonIssuedAhead Reason = "IssuedAhead"
-	// ReasonValidityTooShort means that the last bundle would expire before an operator has carried it to the runtime.
+	// ReasonValidityTooShort means that the last bundle's validity period is shorter than required, for example for a
+	// bundle that an operator carries to the runtime by hand.
 	ReasonValidityTooShort Reason = "ValidityTooShort"
 	// ReasonRenewalDue means that a third of the last bundle's validity has passed.
 	ReasonRenewalDue Reason = "RenewalDue"
@@ -91,12 +94,12 @@ func contentReason(last *Published, documents bundle.Documents, next bundle.Pred
 	)
 }
 
-// maxAhead is the tolerated difference between the clocks of two publishers. The publisher replaces a bundle that was
-// issued further in the future.
+// maxAhead is the maximum tolerated difference between the clocks of two publishers. A publisher replaces a bundle
+// whose issue time is further in the future.
 const maxAhead = time.Hour
 
-// statementReason returns the reason for a new statement about the same content. remembered is the highest used
-// sequence of the epoch. validity is the minimum validity of a bundle.
+// statementReason returns the reason to sign a new bundle although its documents did not change. remembered is the
+// highest used sequence number of the epoch. validity is the minimum validity period of a bundle.
 func statementReason(last, next bundle.Predicate, remembered int64, validity time.Duration, now time.Time) Reason {
 	life := last.ExpiresAt.Sub(last.IssuedAt)
 	return first(candidate{ReasonAudienceChanged, last.Audience != next.Audience},

@@ -16,19 +16,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Removing contains the new removals that the runtime did not request.
+// Removing contains the module removals that are new in a bundle and that the runtime did not request.
 type Removing struct {
 	Runtime string
-	// Modules are the removed modules, sorted. An empty name means all modules of a deleted Kyma.
+	// Modules lists the removed modules, sorted. A single empty name means all modules, because the Kyma was deleted.
 	Modules []string
-	// Restored is true if the control plane's record is older than the runtime's state, for example after a restore
-	// from a backup.
+	// Restored is true if the Kyma's status is older than the runtime's state, for example because the control plane
+	// was restored from a backup.
 	Restored bool
-	// Changing is true while the catalog is partially changed. The publisher then only decides about deleted Kymas.
+	// Changing is true while the catalog is only partially changed. During this time, the publisher decides only about
+	// the removals of deleted Kymas.
 	Changing bool
 }
 
-// Removing returns the new removals in a runtime's next bundle.
+// Removing returns the module removals that are new in a runtime's next bundle and that the runtime did not request.
 func (a Adopted) Removing(next bundle.Predicate, r Runtime) Removing {
 	found := Removing{Runtime: r.ID, Restored: a.restored(r), Changing: r.Changing}
 	if !r.InUse {
@@ -49,7 +50,8 @@ func (a Adopted) Removing(next bundle.Predicate, r Runtime) Removing {
 	return found
 }
 
-// restored reports whether the control plane's record is older than the registry or the runtime's report.
+// restored reports whether the bundle in the Kyma's status is older than the bundle in the registry or in the runtime's
+// report.
 func (a Adopted) restored(r Runtime) bool {
 	if r.Remembered == nil || a.Last != nil && a.Last.Predicate.Deleting {
 		return false
@@ -65,8 +67,9 @@ func (a Adopted) restored(r Runtime) bool {
 	return r.ObservedEpoch > newest.Epoch || r.ObservedEpoch == newest.Epoch && r.ObservedSequence > newest.Sequence
 }
 
-// requestsRemoval reports whether the runtime's own request omits the module. After a restore, a module that the last
-// bundle does not contain could have been mandatory, so the result is false.
+// requestsRemoval reports whether the runtime itself requests the removal, because its request does not contain the
+// module. After a restore from a backup, it returns false for a module that the last bundle does not contain, because
+// the module could have been mandatory.
 func (r Runtime) requestsRemoval(module string, last *Published, restored bool) bool {
 	if r.Request == nil || slices.Contains(r.Mandatory, module) || asksFor(*r.Request, module) {
 		return false
@@ -91,7 +94,7 @@ func receivesRemovals(kyma *v1beta2.Kyma) bool {
 	return s != nil && s.Published != nil && inUse(kyma) && !Skipped(kyma)
 }
 
-// CountExposed returns the number of runtimes from which modules can be removed or were removed recently.
+// CountExposed returns the number of runtimes that have modules or from which modules were removed recently.
 func CountExposed(kymas []v1beta2.Kyma, recent []removal.Removal) int {
 	exposed := map[string]bool{}
 	for i := range kymas {
@@ -107,8 +110,9 @@ func CountExposed(kymas []v1beta2.Kyma, recent []removal.Removal) int {
 	return len(exposed)
 }
 
-// PendingRemovals returns the new removals in a Kyma's next bundle that the runtime did not request, from the Kyma's
-// status and the catalog. A nil catalog returns only the removals of a deleted Kyma.
+// PendingRemovals returns the removals that are new in a Kyma's next bundle and that the runtime did not request. It
+// computes them from the Kyma's status and the catalog. If the catalog is nil, it returns only the removal of a deleted
+// Kyma.
 func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	s := kyma.Status.Runtime
 	if !receivesRemovals(kyma) {
@@ -128,7 +132,7 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 		err = takeOver(&request, kyma)
 	}
 	if err != nil {
-		return nil // no bundle is published for an invalid Kyma
+		return nil // the publisher publishes no bundle for an invalid Kyma
 	}
 	kept := resolve.Keeps(request, snapshot, s.Published.Versions)
 	var pending []string
@@ -136,7 +140,7 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 		switch own := ownRequest(kyma); {
 		case slices.Contains(kept, module), slices.Contains(s.Published.Removals, module):
 		case own != nil && !asksFor(*own, module) && !slices.Contains(s.Published.Mandatory, module):
-			// A removal that the runtime's own Kyma requests needs no approval.
+			// The runtime's own Kyma requests the removal, so no approval is needed.
 		default:
 			pending = append(pending, module)
 		}
@@ -144,7 +148,7 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	return pending
 }
 
-// DecisionOn returns the last decision about the removal of a module from a Kyma, or nil.
+// DecisionOn returns the last decision about the removal of a module in the Kyma's status, or nil.
 func DecisionOn(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemoval {
 	if s := kyma.Status.Runtime; s != nil {
 		for i := range s.Removals {
@@ -156,7 +160,7 @@ func DecisionOn(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemoval {
 	return nil
 }
 
-// Approval returns the text in AnnotationApprovedRemovals that approves a waiting removal.
+// Approval returns the text that approves a waiting removal if it is in the annotation AnnotationApprovedRemovals.
 func Approval(held v1beta2.ModuleRemoval) string {
 	return held.Module + "@" + held.Time.UTC().Format(time.RFC3339)
 }
@@ -167,8 +171,8 @@ func IsApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 	return slices.Contains(approved, Approval(held))
 }
 
-// PendingOf returns the pending removals of a Kyma's modules with earlier decisions. compared is the last time at which
-// the newest Git commit was completely applied, or zero.
+// PendingOf returns the pending removals of these modules, with the earlier decisions in the Kyma's status. compared is
+// the last time at which the newest Git commit was completely applied, or zero.
 func PendingOf(kyma *v1beta2.Kyma, modules []string, restored bool, compared time.Time) (all []removal.Pending) {
 	for _, module := range modules {
 		p := removal.Pending{Removal: removal.Removal{Runtime: RuntimeID(kyma), Module: module}, Restored: restored}
@@ -187,8 +191,8 @@ func PendingOf(kyma *v1beta2.Kyma, modules []string, restored bool, compared tim
 	return all
 }
 
-// IsApprovedByCommit reports whether a Git commit approves a removal. approved is the time of that approval, or zero.
-// An approval is valid for one removal and at most for removal.MaxWindow.
+// IsApprovedByCommit reports whether a Git commit approves the removal of a module. approved is the time at which the
+// commit approved it, or zero. The approval is valid for one removal only, and at most for removal.MaxWindow.
 func IsApprovedByCommit(kyma *v1beta2.Kyma, module string, approved, now time.Time) bool {
 	if approved.IsZero() || now.Sub(approved) >= removal.MaxWindow {
 		return false
@@ -197,7 +201,7 @@ func IsApprovedByCommit(kyma *v1beta2.Kyma, module string, approved, now time.Ti
 	return d == nil || !d.Published || d.Time.Time.Before(approved)
 }
 
-// RecentRemovals returns the removals of a Kyma that were allowed after the given time.
+// RecentRemovals returns the Kyma's module removals that were allowed without an approval after this time.
 func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (all []removal.Removal) {
 	if s := kyma.Status.Runtime; s != nil {
 		for _, d := range s.Removals {
@@ -209,18 +213,19 @@ func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (all []removal.Removal)
 	return all
 }
 
-// Verdict is the decision about the removals in one runtime's next bundle.
+// Verdict is the decision about the module removals in one runtime's next bundle.
 type Verdict struct {
-	// Held contains the modules whose removal must wait, with the reason. The reason is empty until the decision is
-	// recorded.
+	// Held maps each module whose removal must wait to the reason. The reason is empty until the publisher has made a
+	// decision.
 	Held map[string]removal.Reason
-	// Allowed and Approved are the modules with a new decision, which must be recorded before the removal.
+	// Allowed and Approved list the modules whose removal was decided now. The decision must be written to the Kyma's
+	// status before the bundle removes them.
 	Allowed, Approved []string
-	// Going are the modules that the next bundle removes.
+	// Going lists the modules that the next bundle removes.
 	Going []string
 }
 
-// Add merges the verdict about other modules into v.
+// Add adds the decisions about other modules to v.
 func (v *Verdict) Add(other Verdict) {
 	if v.Held == nil {
 		v.Held = map[string]removal.Reason{}
@@ -230,7 +235,7 @@ func (v *Verdict) Add(other Verdict) {
 	v.Going = append(v.Going, other.Going...)
 }
 
-// Settling reports whether a removal is not decided yet.
+// Settling reports whether the publisher has not decided about the removal of at least one module yet.
 func (v Verdict) Settling() bool {
 	for _, reason := range v.Held {
 		if reason == "" {
@@ -240,7 +245,7 @@ func (v Verdict) Settling() bool {
 	return false
 }
 
-// Waiting returns the modules whose removal requires an approval, sorted.
+// Waiting returns the modules whose removal waits for an approval, sorted.
 func (v Verdict) Waiting() (modules []string) {
 	for module, reason := range v.Held {
 		if reason != "" {
@@ -251,10 +256,11 @@ func (v Verdict) Waiting() (modules []string) {
 	return modules
 }
 
-// maxRecentRemovals limits the recorded decisions about past removals of one Kyma.
+// maxRecentRemovals limits the number of past removals in the status of one Kyma.
 const maxRecentRemovals = 200
 
-// A runtime that invents modules could otherwise add decisions without limit.
+// dropOldest limits the number of past removals in decided. Without a limit, a runtime that reports invented modules
+// could make the status grow forever.
 func dropOldest(decided map[string]v1beta2.ModuleRemoval, v Verdict) {
 	var past []v1beta2.ModuleRemoval
 	for module, d := range decided {
@@ -273,8 +279,8 @@ func dropOldest(decided map[string]v1beta2.ModuleRemoval, v Verdict) {
 	}
 }
 
-// DecidedRemovals adds the verdict about all pending removals to before, the decisions in the Kyma's status. It drops
-// old decisions.
+// DecidedRemovals returns the removal decisions for the Kyma's status. before contains the decisions in the current
+// status, and v the new ones. It drops old decisions.
 func DecidedRemovals(
 	before []v1beta2.ModuleRemoval, v Verdict, published *Published, now time.Time,
 ) []v1beta2.ModuleRemoval {
@@ -287,7 +293,7 @@ func DecidedRemovals(
 		}
 	}
 	add := func(module string, decision v1beta2.RemovalDecision, reason removal.Reason) {
-		// A rounded-down time could be before the start of an earlier comparison with Git.
+		// Round up. A rounded-down time could be before the start of an earlier comparison with Git.
 		at := metav1.NewTime(now.UTC().Add(time.Second - 1).Truncate(time.Second))
 		for _, earlier := range before {
 			if earlier.Module == module && earlier.Decision == decision && !earlier.Published {
@@ -316,7 +322,7 @@ func DecidedRemovals(
 	})
 }
 
-// An empty name means all modules.
+// removes reports whether the bundle removes a module. An empty module means all modules of a deleted Kyma.
 func (p *Published) removes(module string) bool {
 	if p == nil {
 		return false

@@ -7,8 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Renewal returns the last bundle's statement with a later expiry, and reports whether the renewal is due. The content
-// stays the same. The last bundle of a deleted Kyma is not renewed.
+// Renewal returns the signed content (predicate) of the last bundle with a later expiry, and reports whether a renewal
+// is due. The bundle's documents stay the same. The last bundle of a deleted Kyma is never renewed.
 func Renewal(
 	adopted Adopted, r Runtime, root trust.Root, validity time.Duration, now time.Time,
 ) (next bundle.Predicate, needed bool) {

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Reporter returns the rules for accepting reports of a Kyma's runtime. A report must be signed with the enrolled key,
-// or with a key that has an unused enrollment token or a certificate for this Kyma.
+// Reporter returns the rules for accepting reports of a Kyma's runtime. A report must have a signature of the enrolled
+// key. Another key is accepted if the report contains an unused enrollment token or a certificate for this Kyma.
 func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time) bundle.Reporter {
 	runtime := RuntimeID(kyma)
 	reporter := bundle.Reporter{
@@ -38,7 +38,7 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 		return r.Root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}
 	reporter.Enroll = func(e trust.Enrollment) error {
-		// This also applies after the key's revocation, because a thief of the key can have its token too.
+		// This check also applies if the key is revoked: a thief of the key can also have the token that enrolled it.
 		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errUsedToken
 		}
@@ -57,8 +57,9 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 var errUsedToken = errors.New("the token was used before, or expires before a used token: run `kcp-publisher enroll` " +
 	"again, with a longer --token-validity if necessary")
 
-// certifies returns an error if a certificate was issued for another Kyma. It ignores UIDs, which differ in a rebuilt
-// control plane. A certificate from before version 0.1.0 is valid for the Kyma whose name is the runtime ID.
+// certifies returns an error if a certificate was issued for another Kyma. It compares names, because a rebuilt control
+// plane has other UIDs. A certificate from a version before 0.1.0 contains no Kyma. It is valid for the Kyma whose name
+// equals the runtime ID.
 func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	own := Identity(kyma)
 	switch {
@@ -76,8 +77,9 @@ func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	)
 }
 
-// Challenger returns the rules for a report that assigns a runtime to a Kyma. The report must have an enrollment token
-// for this Kyma that expires after the tokens of all other Kymas with the runtime ID.
+// Challenger returns the rules for accepting a report that assigns a runtime to another Kyma. The report must contain
+// an enrollment token for this Kyma. The token must expire after the used tokens of all other Kymas with the runtime
+// ID.
 func (r Rules) Challenger(
 	kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time,
 ) bundle.Reporter {
@@ -96,7 +98,7 @@ func (r Rules) Challenger(
 	return reporter
 }
 
-// AcceptChallenge assigns the runtime to a Kyma after Challenger accepted a report.
+// AcceptChallenge assigns the runtime to a Kyma after a report was accepted by the rules of Challenger.
 func AcceptChallenge(kyma *v1beta2.Kyma, all []v1beta2.Kyma, now time.Time) {
 	former := NewOwners(all)[RuntimeID(kyma)]
 	if former != nil && same(former, kyma) {

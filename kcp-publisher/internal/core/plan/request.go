@@ -14,8 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Request returns the request of a Kyma's runtime: the requested modules, and the modules that the runtime still has.
-// report is the newest report or nil. An error means that the Kyma's annotations are invalid.
+// Request returns the module request for a Kyma's runtime: the requested modules, and the modules that the runtime
+// still has to remove. report is the newest report or nil. Request returns an error if the Kyma's annotations are
+// invalid.
 func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
 	request, err := asked(kyma)
 	request.Settings, request.Watchers, request.Carried = r.Settings, r.Watchers, r.carried(kyma)
@@ -37,7 +38,7 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	}
 	switch err := request.Settings.Check(); {
 	case err != nil && request.Deleting:
-		request.Settings = r.Settings // invalid annotations must not prevent the deletion
+		request.Settings = r.Settings // invalid annotations must not block the Kyma's deletion
 	case err != nil:
 		return request, reason.Errorf(reason.AnnotationInvalid, "annotations: %w", err)
 	}
@@ -109,9 +110,9 @@ func checkRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
 	return run, nil
 }
 
-// grantedVersions returns the versions of a runtime by module: the recorded versions, and the reported versions of
-// modules without a record. A newer reported version takes precedence if the record is outdated or the runtime chose
-// the version.
+// grantedVersions returns the module versions of a runtime: the published versions in the status, and the reported
+// versions of modules that are not in the status. A newer reported version replaces the published version if the status
+// is outdated or the runtime chose the version itself.
 func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := map[string]string{}
 	var published *v1beta2.PublishedBundle
@@ -124,7 +125,8 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 	}
 	believed := published != nil && (hasNewer(report, published) || refusesDowngrade(report, published))
 	for _, m := range report.Modules {
-		// An agent refuses a version that is older than the version in its Manifest, even if that version failed.
+		// Wanted takes precedence: an agent refuses a version that is older than the version in its Manifest, even if
+		// the version in the Manifest failed.
 		has := cmp.Or(m.Wanted, m.Version)
 		known, ok := versions[m.Name]
 		if has != "" && (!ok || (believed || slices.Contains(report.Decided, m.Name)) && bundle.Older(known, has)) {
@@ -134,8 +136,8 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 	return versions
 }
 
-// running returns, by module, the older versions that still run because the published versions failed. It returns nil
-// if the report is about another bundle.
+// running maps each module whose published version failed to the older version that still runs. It returns nil if the
+// report is not about the published bundle.
 func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	if status == nil || status.Published == nil || report == nil || report.Observed == nil ||
 		report.Observed.Digest.String() != status.Published.Digest {
@@ -151,20 +153,21 @@ func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[s
 	return versions
 }
 
-// hasNewer reports whether the runtime reports a newer bundle than the recorded one.
+// hasNewer reports whether the runtime has applied a newer bundle than the one in the Kyma's status.
 func hasNewer(report *bundle.AcceptedReport, published *v1beta2.PublishedBundle) bool {
 	o := report.Observed
 	return o != nil && (o.Epoch > published.Epoch || o.Epoch == published.Epoch && o.Sequence > published.Sequence)
 }
 
-// refusesDowngrade reports whether the runtime refused the recorded bundle because it has newer versions.
+// refusesDowngrade reports whether the runtime refused the bundle in the Kyma's status because the runtime already has
+// newer module versions.
 func refusesDowngrade(report *bundle.AcceptedReport, published *v1beta2.PublishedBundle) bool {
 	return slices.ContainsFunc(report.Refused, func(r bundle.RefusedBundle) bool {
 		return r.Reason == refusal.Downgrade && r.Digest.String() == published.Digest
 	})
 }
 
-// floors returns the minimum versions of requested and published modules.
+// floors returns the version of each requested or published module that the next bundle must not go below.
 func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := grantedVersions(status, report)
 	maps.DeleteFunc(versions, func(name, _ string) bool {
@@ -179,15 +182,16 @@ func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundl
 	return versions
 }
 
-// An error means that the Kyma's annotations are invalid.
+// asked returns the module request of a Kyma without the settings of the fleet. It returns an error if the Kyma's
+// pinned versions are invalid.
 func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request := resolve.Request{Labels: kyma.Labels, Deleting: !kyma.DeletionTimestamp.IsZero()}
 	request.ControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
 	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		request.Asked = r.Requested.Spec
-		// If the runtime's own Kyma was deleted, the agent creates it again from the last request of the runtime's
-		// admin.
+		// If the Kyma in the runtime is deleted, the agent creates it again with this spec, which the runtime last
+		// reported.
 		request.Seed, request.NoModuleCopy = r.Requested.Spec, false
 		return request, nil
 	}
@@ -196,7 +200,7 @@ func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	return request, reason.With(reason.PinsInvalid, err)
 }
 
-// leaving returns the installed modules that are not requested anymore.
+// leaving returns the modules that the runtime reports as installed but that are no longer requested.
 func leaving(asked v1beta2.KymaSpec, report *bundle.AcceptedReport) (all []v1beta2.Module) {
 	if report == nil {
 		return nil

@@ -5,10 +5,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// The CRD has the same limit.
+// maxRequestBytes limits the length of the annotation value. The CRD has the same limit for the status field.
 const maxRequestBytes = 64
 
-// Requested returns the annotation value that requests a reconcile, or "" if the request was handled.
+// Requested returns the value of the annotation that requests a reconcile. It returns "" if the publisher has already
+// handled this request.
 func Requested(kyma *v1beta2.Kyma) string {
 	value := bundle.Bounded(kyma.Annotations[v1beta2.AnnotationReconcileRequested], maxRequestBytes)
 	if value == kyma.Status.LastHandledReconcileAt {

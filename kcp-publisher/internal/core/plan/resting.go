@@ -4,8 +4,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Resting reports whether a Kyma's runtime has no pending work: it has applied the latest bundle, and its modules are
-// ready.
+// Resting reports whether the runtime has applied the latest bundle and all its modules are ready, so that no work is
+// pending.
 func Resting(kyma *v1beta2.Kyma) bool {
 	status := kyma.Status.Runtime
 	if !kyma.DeletionTimestamp.IsZero() || kyma.Status.State != v1beta2.StateReady || status == nil ||

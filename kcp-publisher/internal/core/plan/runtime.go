@@ -14,70 +14,76 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Runtime contains the known state of a runtime, except its request.
+// Runtime contains the data about a runtime that determines its next bundle, except the module request.
 type Runtime struct {
 	ID string
-	// Audience is the recipient of the bundle.
+	// Audience is the cluster and the key that the bundle is issued for.
 	Audience bundle.Audience
-	// Key is the runtime's enrolled key, or nil. Requests is true if the runtime requests a certificate for that key.
+	// Key is the agent's enrolled public key, or nil. Requests is true if the agent requests a certificate for this
+	// key.
 	Key      crypto.PublicKey
 	Requests bool
-	// Certificate is the certificate in the next bundle, or empty.
+	// Certificate is the agent certificate to put into the next bundle, or empty.
 	Certificate string
 	// KymaGeneration is the generation of the Kyma in the runtime, or 0 if unknown.
 	KymaGeneration int64
-	// KymaSpec is the digest of the request of the Kyma in the runtime, or empty without autonomy.
+	// KymaSpec is the digest of the spec of the Kyma in the runtime. It is empty if the runtime cannot choose modules
+	// by itself (autonomy).
 	KymaSpec digest.Digest
-	// Deleting is true if the Kyma was deleted. The next bundle is then its last.
+	// Deleting is true if the Kyma was deleted, so that the next bundle removes all modules.
 	Deleting bool
-	// Validity is the minimum validity of the runtime's bundles, or 0.
+	// Validity is the minimum validity period of the runtime's bundles, or 0 for no minimum.
 	Validity time.Duration
-	// Kyma is the runtime's Kyma in the control plane or in a file. Former are the former owners of the runtime.
-	// Assigned is true if an operator assigned the runtime to this Kyma.
+	// Kyma identifies the runtime's Kyma in the control plane or in a file. Former lists the Kymas that owned the
+	// runtime before. Assigned is true if an operator assigned the runtime to Kyma.
 	Kyma     trust.Kyma
 	Former   []trust.Kyma
 	Assigned bool
-	// Remembered is the last published bundle in the status, or nil.
+	// Remembered is the last published bundle in the Kyma's status, or nil.
 	Remembered *Memory
-	// Installed are the modules in the runtime's last report. Observed is the digest of the bundle that the report
-	// lists as applied.
+	// Installed lists the modules in the runtime's last report. Observed is the digest of the bundle that the runtime
+	// had applied when it created this report.
 	Installed []string
 	Observed  digest.Digest
-	// ObservedEpoch and ObservedSequence are the reported epoch and sequence of the observed bundle.
+	// ObservedEpoch and ObservedSequence are the epoch and the sequence number of the bundle in Observed.
 	ObservedEpoch, ObservedSequence int64
-	// LeavesModulesOut is true if the report omits modules.
+	// LeavesModulesOut is true if the last report was truncated and omits modules.
 	LeavesModulesOut bool
-	// AgentRollbackFrom are the digests of the agent images from which the runtime's agent may roll back.
+	// AgentRollbackFrom lists the digests of agent images. The runtime's agent may roll back from these images to an
+	// older one.
 	AgentRollbackFrom []string
 	// Source is the current Git commit, or nil. A new commit alone does not cause a new bundle.
 	Source *bundle.Source
-	// Secrets are the Secrets for the runtime, or nil to leave them unchanged.
+	// Secrets contains the Secrets to publish to the runtime. If it is nil, the Secrets in the next bundle do not
+	// change.
 	Secrets *Secrets
-	// Sealed are the sealed Secrets of the next bundle.
+	// Sealed contains the encrypted Secrets of the next bundle.
 	Sealed *bundle.Sealed
-	// Request is the spec of the Kyma in the runtime, or nil if the control plane's spec applies.
+	// Request is the spec of the Kyma in the runtime. It is nil if the publisher uses the spec of the control plane's
+	// Kyma.
 	Request *v1beta2.KymaSpec
-	// Mandatory are the mandatory modules in the last bundle.
+	// Mandatory lists the mandatory modules in the last bundle.
 	Mandatory []string
 	// Changing is a copy of Rules.Changing.
 	Changing bool
-	// InUse is true if the runtime can have modules.
+	// InUse is true if the runtime may have modules.
 	InUse bool
 }
 
-// Secrets contains the control plane's Secrets for one runtime.
+// Secrets contains the Secrets that the control plane publishes to one runtime.
 type Secrets struct {
-	// Recipient is the runtime's public key for Secrets, or empty.
+	// Recipient is the runtime's public key to encrypt Secrets with, or empty.
 	Recipient string
-	// All are the Secrets for the runtime.
+	// All contains the Secrets to publish to the runtime.
 	All []bundle.RuntimeSecret
-	// Known are the names of all Secrets that the runtime can have.
+	// Known lists the names of all Secrets that may exist in the runtime.
 	Known []string
-	// Partial is true if some Secrets could not be read. The runtime keeps its other Secrets.
+	// Partial is true if the publisher could not read some Secrets. The runtime then keeps its existing copies of these
+	// Secrets.
 	Partial bool
 }
 
-// Runtime returns the known state of a Kyma's runtime. report is the newest report or nil.
+// Runtime returns the data about a Kyma's runtime that determines the next bundle. report is the newest report or nil.
 func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtime {
 	id := RuntimeID(kyma)
 	next := Runtime{
@@ -86,7 +92,8 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 		Remembered: &Memory{}, Changing: r.Changing, AgentRollbackFrom: r.agentRollbackFrom(kyma),
 	}
 	if silence, carried, err := r.Allowed(kyma); carried && err == nil {
-		next.Validity = silence // a bundle must still be valid after an operator has carried it to the runtime
+		// The bundle must stay valid until an operator has carried it to the runtime.
+		next.Validity = silence
 	}
 	next.InUse = inUse(kyma)
 	if status := kyma.Status.Runtime; status != nil {
@@ -129,7 +136,8 @@ func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	}
 }
 
-// Installed and Observed must come from the same report to confirm removals.
+// recordReport sets Installed and Observed. They must come from the same report, because together they confirm
+// removals.
 func (r *Runtime) recordReport(report *bundle.AcceptedReport) {
 	if r.Key != nil && report.CertificateRequest != "" {
 		r.Requests = provesKey(report.CertificateRequest, r.Audience.KeyThumbprint)
@@ -150,8 +158,8 @@ func (r Runtime) granted() map[string]string {
 	return r.Remembered.Versions
 }
 
-// used returns the highest recorded or reported sequence of the root's epoch. It ignores reported sequences far in the
-// future.
+// used returns the highest sequence number of the current epoch in the Kyma's status or the runtime's report. It
+// ignores a reported sequence number that is far in the future.
 func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
 	if m := r.Remembered; m != nil && m.Epoch == root.Epoch {
 		newest = m.Sequence
@@ -181,7 +189,8 @@ func RevokedKeys(kyma *v1beta2.Kyma) []string {
 	return strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
 }
 
-// ownRequest returns the last reported spec of the Kyma in the runtime, or nil if it does not apply.
+// ownRequest returns the spec of the Kyma in the runtime, as last reported. It returns nil if the publisher does not
+// use the runtime's requests.
 func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
 	if s := kyma.Status.Runtime; s != nil && s.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		return &s.Requested.Spec
@@ -189,7 +198,8 @@ func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
 	return nil
 }
 
-// A runtime that never enrolled or reported has no modules to remove.
+// inUse reports whether the runtime may have modules. A runtime that never enrolled or reported has no modules to
+// remove.
 func inUse(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	if s == nil {

@@ -12,27 +12,31 @@ import (
 )
 
 const (
-	// carriedSilence is the default allowed silence of a runtime whose reports an operator carries.
+	// carriedSilence is the default time that a runtime may be without a report if an operator carries its reports by
+	// hand.
 	carriedSilence = 90 * 24 * time.Hour
-	// maxCarriedSilence also limits the validity of carried bundles. An attacker could withhold a newer bundle for that
-	// time.
+	// maxCarriedSilence is the maximum time that an annotation can allow a runtime to be without a report. It also
+	// limits the validity of bundles that an operator carries by hand, because an attacker could withhold a newer
+	// bundle until the old one expires.
 	maxCarriedSilence = 366 * 24 * time.Hour
 )
 
-// MaxUnrecorded is the longest time between two recorded reports of a reporting runtime.
+// MaxUnrecorded is the maximum time between two updates of the report time in the Kyma's status while a runtime
+// reports.
 const MaxUnrecorded = 24 * time.Hour
 
-// Received is a report that a publisher accepted.
+// Received contains the creation and arrival times of a report that a publisher accepted.
 type Received struct {
 	Made, Arrived time.Time
-	// Recorded is true if the Kyma's status contains the result of the report.
+	// Recorded is true if the Kyma's status already contains the report's data.
 	Recorded bool
 }
 
 // LastReport returns the time of the last report of a Kyma's runtime. received is a report that is newer than the
-// status, or nil. since is the start of a publisher that has not read the report yet, or zero.
+// Kyma's status, or nil. If the caller has not read a report yet, since is the start time of the publisher. Otherwise,
+// it is zero.
 //
-// The time of an unrecorded report is only in the field Possible, until the status contains its result.
+// Until a report's data is in the status, its time is only in the field Possible of the result.
 func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence.LastReport {
 	last := silence.LastReport{At: LastReportTime(kyma)}
 	if !since.IsZero() {
@@ -54,18 +58,18 @@ func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence
 	return last
 }
 
-// RefusedReport reports whether the latest report was refused, according to the Kyma's status.
+// RefusedReport reports whether the Kyma's status shows that the publisher refused the latest report.
 func RefusedReport(kyma *v1beta2.Kyma) bool {
 	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
 	return reporting != nil && reporting.Reason == v1beta2.ReasonReportRefused
 }
 
-// LatestUnrecorded returns the latest time at which another publisher can have received an unrecorded report, or zero.
-// began is the start of this publisher.
+// LatestUnrecorded returns the latest time at which another publisher may have received a report that is not in the
+// Kyma's status. It returns zero if this is impossible. began is the start time of this publisher.
 func LatestUnrecorded(kyma *v1beta2.Kyma, began time.Time) time.Time {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil || r.Observed.Heard == nil || carried(kyma) {
-		return time.Time{} // no report yet, or an operator carries the reports
+		return time.Time{} // no report yet, or an operator carries the reports by hand
 	}
 	if last := r.Observed.Heard.Add(MaxUnrecorded); last.Before(began) {
 		return last
@@ -73,8 +77,8 @@ func LatestUnrecorded(kyma *v1beta2.Kyma, began time.Time) time.Time {
 	return began
 }
 
-// LastReportTime returns the arrival time of the last report, or zero. For a carried report, it returns the creation
-// time if that is earlier.
+// LastReportTime returns the arrival time of the last report, or zero. If an operator carries the reports by hand, it
+// returns the report's creation time if that is earlier.
 func LastReportTime(kyma *v1beta2.Kyma) time.Time {
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
 		return LastReportTimeIn(kyma, *r.Observed)
@@ -82,23 +86,24 @@ func LastReportTime(kyma *v1beta2.Kyma) time.Time {
 	return time.Time{}
 }
 
-// Reports reports whether a runtime is reporting, according to its Kyma's condition Reporting. It returns false for
-// carried reports.
+// Reports reports whether the condition Reporting shows that the runtime is not silent. It returns false if an operator
+// carries the reports by hand.
 func Reports(kyma *v1beta2.Kyma) bool {
 	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
 	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried
 }
 
-// LastReportTimeIn returns the result of LastReportTime for a report that is not in the Kyma's status yet.
+// LastReportTimeIn returns the same as LastReportTime, but for a report that is not in the Kyma's status yet.
 func LastReportTimeIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.Time {
 	return LastReportTimeOf(observed, carried(kyma))
 }
 
-// LastReportTimeOf returns the result of LastReportTime for a recorded report. carried is true if an operator carries
-// the reports.
+// LastReportTimeOf returns the same as LastReportTime, but for the given report. carried is true if an operator carries
+// the reports by hand.
 func LastReportTimeOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
 	if observed.Heard == nil || carried && observed.Time.Before(observed.Heard) {
-		return observed.Time.Time // older publishers did not record the arrival time
+		// Publishers of older versions did not record the arrival time.
+		return observed.Time.Time
 	}
 	return observed.Heard.Time
 }
@@ -108,8 +113,9 @@ func carried(kyma *v1beta2.Kyma) bool {
 	return carried && err == nil
 }
 
-// Allowed returns the allowed silence of a Kyma's runtime. carried is true if an operator carries its bundles and
-// reports. For an invalid duration, it returns the default and an error.
+// Allowed returns the time that a Kyma's runtime may be without a report before it counts as silent. carried is true if
+// an operator carries bundles and reports by hand. If the duration in the Kyma's annotation is invalid, it returns the
+// default time and an error.
 func (r Rules) Allowed(kyma *v1beta2.Kyma) (silence time.Duration, carried bool, err error) {
 	annotation := kyma.Annotations[v1beta2.AnnotationCarried]
 	switch annotation {

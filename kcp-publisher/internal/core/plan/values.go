@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
 )
 
-// values returns the named values in the annotation of a Kyma in the control plane.
+// values parses the annotation of a Kyma that contains the runtime's named values.
 func values(kyma *v1beta2.Kyma) (bundle.Values, error) {
 	found, err := bundle.ParseValues(kyma.Annotations[v1beta2.AnnotationValues])
 	if err != nil {
@@ -27,7 +27,7 @@ func values(kyma *v1beta2.Kyma) (bundle.Values, error) {
 	return found, nil
 }
 
-// withValues adds the modules whose values differ between two bundles.
+// withValues returns the changes in c, plus the modules whose runtime values differ between two bundles.
 func (c *Changes) withValues(before, after Published) *Changes {
 	if c == nil || maps.Equal(before.Predicate.Values, after.Predicate.Values) {
 		return c
@@ -43,8 +43,8 @@ func (c *Changes) withValues(before, after Published) *Changes {
 	return &Changes{Modules: slices.Compact(modules)}
 }
 
-// Since returns the changes from an earlier bundle to p. states are the changes between the desired states of these
-// bundles.
+// Since returns the modules that differ between an earlier bundle and p. states contains the differences between the
+// desired states of these bundles. Since adds the differences of runtime values.
 func (p Published) Since(before Published, states *Changes) *Changes {
 	return states.withValues(before, p)
 }

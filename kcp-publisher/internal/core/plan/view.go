@@ -10,17 +10,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// View contains the catalog and the rollout gates for resolving Kymas. It is immutable.
+// View contains the catalog and the rollout decisions that are needed to resolve Kymas. It is immutable.
 type View struct {
 	Catalog *catalog.Snapshot
 	Gates   rollout.Gates
-	// Awaited are the IDs of the runtimes whose report a rollout awaits.
+	// Awaited contains the IDs of the runtimes whose reports a rollout is waiting for.
 	Awaited map[string]bool
-	// State identifies the inputs of the view if another process plans the rollouts, or is empty.
+	// If another process plans the rollouts, State identifies the data that this process used. Otherwise, it is empty.
 	State string
 }
 
-// Same reports whether two views resolve all Kymas equally.
+// Same reports whether two views lead to the same result for every Kyma.
 func (v *View) Same(other *View) bool {
 	if v == nil || other == nil {
 		return v == other
@@ -29,10 +29,10 @@ func (v *View) Same(other *View) bool {
 		v.Gates.Same(other.Gates)
 }
 
-// Awaits reports whether a rollout awaits the report of a runtime. It returns false for a nil view.
+// Awaits reports whether a rollout is waiting for a report of this runtime. It returns false for a nil view.
 func (v *View) Awaits(runtime string) bool { return v != nil && v.Awaited[runtime] }
 
-// decisions returns the gates' decisions about all modules that the runtime follows, removes or can choose.
+// decisions returns the rollout decisions for all modules that the runtime follows, removes or can choose.
 func (v *View) decisions(
 	runtime string, request resolve.Request, known *v1beta2.RuntimeStatus,
 ) map[rollout.Track]rollout.Decision {
@@ -64,7 +64,8 @@ func (v *View) decisions(
 	return decisions
 }
 
-// shown returns the versions in a runtime's catalog for channels whose new version a rollout delays, or nil.
+// shown returns the versions to publish in a runtime's catalog for channels whose new version a rollout delays. It
+// returns nil if no version is delayed.
 func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]string {
 	if request.NoCatalog || request.Deleting {
 		return nil
@@ -98,7 +99,7 @@ func (v *View) checks(decisions map[rollout.Track]rollout.Decision) map[rollout.
 	return all
 }
 
-// Decide adds the gates' decisions to a request.
+// Decide adds the rollout decisions for a runtime to its request.
 func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.RuntimeStatus) {
 	asked := *request
 	asked.Deleting = false
@@ -106,8 +107,8 @@ func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.R
 	request.Checks = v.checks(request.Gates)
 }
 
-// Given returns, by module, the rollout that selected the module's version. For an unresolved module with the same
-// version, it returns the record in the status.
+// Given maps each module of a published bundle to the rollout that selected the module's version. If a module could not
+// be resolved and its version did not change, it uses the entry in the Kyma's status.
 func (v *View) Given(
 	runtime string, published Published, known *v1beta2.RuntimeStatus,
 ) map[string]v1beta2.GivenVersion {
@@ -132,8 +133,8 @@ func (v *View) Given(
 	return given
 }
 
-// Differs returns a function that reports whether the gates of two views decide differently about a member. Both views
-// must have the same catalog.
+// Differs returns a function that reports whether the rollout decisions for a Member differ between two views. Both
+// views must have the same catalog.
 func (v *View) Differs(other *View) func(Member) bool {
 	moved, others := v.Gates.Moved(other.Gates), v.shownDifferently(other)
 	if len(moved) == 0 {
@@ -157,8 +158,8 @@ func (v *View) Differs(other *View) func(Member) bool {
 	}
 }
 
-// shownDifferently returns the tracks whose versions differ in the catalogs of two views. Both views must have the same
-// catalog.
+// shownDifferently returns the tracks (modules in channels) whose published catalog version differs between two views.
+// Both views must have the same catalog.
 func (v *View) shownDifferently(other *View) map[rollout.Track]bool {
 	tracks := map[rollout.Track]bool{}
 	for _, gates := range []rollout.Gates{v.Gates, other.Gates} {

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// CheckWatchers returns the valid Watchers, sorted by name, and an error for each other Watcher. If there are too many,
-// the oldest are accepted.
+// CheckWatchers returns the valid Watchers, sorted by name, and an error for each refused Watcher. If there are more
+// than bundle.MaxWatchers, it accepts the oldest ones.
 func CheckWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused map[string]error) {
 	byAge := slices.SortedFunc(slices.Values(all), func(a, b v1beta2.Watcher) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -22,7 +22,8 @@ func CheckWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused ma
 		}
 		r := one.Spec.ResourceToWatch
 		if r.Version == "*" && r.Group == v1beta2.Group {
-			r.Version = v1beta2.GroupVersion.Version // the stored version of the CRDs that the agent installs
+			// The agent installs the CRDs of this group with this stored version.
+			r.Version = v1beta2.GroupVersion.Version
 		}
 		next := bundle.Watcher{
 			Name: one.Name, Group: r.Group, Version: r.Version, Resource: r.Resource, Labels: one.Spec.LabelsToWatch,

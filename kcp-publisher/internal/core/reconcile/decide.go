@@ -1,9 +1,9 @@
-// Package reconcile decides the next action of a reconcile of one Kyma, and the state at its end. It is pure: the
-// controller calls Decide, takes the action, adds its result to the facts, and calls Decide again until the action is
-// End.
+// Package reconcile decides the next action in the reconcile of one Kyma, and the state at the end. It performs no I/O:
+// The controller calls Decide, executes the action, adds the result to Facts, and calls Decide again until the action
+// is End.
 //
-// No bundle is published while the control plane is incomplete, to a refused Kyma, or during a registry backoff. Every
-// sequence of results reaches End.
+// The publisher publishes no bundle while the catalog is incomplete, if the Kyma is refused, or while it waits before
+// it tries the registry again. Every sequence of results ends with the action End.
 package reconcile
 
 import "time"
@@ -11,42 +11,43 @@ import "time"
 // State is the state of a Kyma at the end of a reconcile.
 type State string
 
-// States of a reconcile.
+// These are the states at the end of a reconcile.
 const (
-	// Unknown means that the publisher has not read the state of the control plane yet.
+	// Unknown means that the publisher has not read all control plane objects yet.
 	Unknown State = "Unknown"
-	// Held means that the control plane has been changing for longer than HoldSettles. Only renewals are published.
+	// Held means that the control plane's objects have been changing for longer than HoldSettles. The publisher only
+	// renews bundles.
 	Held State = "Held"
-	// Gone means that the Kyma is deleted, and the publisher's finalizer is removed.
+	// Gone means that the Kyma is deleted and no longer has the publisher's finalizer.
 	Gone State = "Gone"
-	// Refused means that no bundle can be published until the Kyma is changed.
+	// Refused means that the publisher cannot publish a bundle until the Kyma is changed.
 	Refused State = "Refused"
 	// Unreachable means that the registry does not respond.
 	Unreachable State = "Unreachable"
-	// Settled means that nothing changed since a reconcile without pending work.
+	// Settled means that an earlier reconcile finished all work, and nothing has changed since then.
 	Settled State = "Settled"
-	// Due means that the report was read and a bundle was published if necessary.
+	// Due means that the publisher read the report and published a bundle if necessary.
 	Due State = "Due"
 )
 
 // Action is the next step of a reconcile.
 type Action string
 
-// Actions of a reconcile.
+// These are the actions in a reconcile.
 const (
-	// AskNewest reads the digest of the newest report.
+	// AskNewest reads the digest of the runtime's newest report.
 	AskNewest Action = "AskNewest"
 	// AddFinalizer adds the publisher's finalizer to the Kyma.
 	AddFinalizer Action = "AddFinalizer"
-	// Admit checks whether bundles can be published to the Kyma.
+	// Admit checks whether the publisher can publish bundles for the Kyma.
 	Admit Action = "Admit"
 	// CheckBundle checks whether the published bundle is up to date, without reading the report.
 	CheckBundle Action = "CheckBundle"
-	// FetchReport fetches and verifies the newest report.
+	// FetchReport fetches and verifies the runtime's newest report.
 	FetchReport Action = "FetchReport"
-	// Renew pushes the last bundle again with a later expiry if the bundle is due for renewal.
+	// Renew pushes the last bundle again with a later expiry if a renewal is due.
 	Renew Action = "Renew"
-	// Publish records the report and pushes a bundle if one is needed.
+	// Publish writes the report's data to the Kyma's status and pushes a new bundle if necessary.
 	Publish Action = "Publish"
 	// End ends the reconcile and writes the status if necessary.
 	End Action = "End"
@@ -55,40 +56,43 @@ const (
 // Result is the result of an action, or empty if the action was not taken.
 type Result string
 
-// Results of actions.
+// These are the results of an action.
 const (
-	// Yes means that the action or check succeeded. FetchReport and Publish also return Yes after a failure of only
-	// this runtime.
+	// Yes means that the action or check succeeded. FetchReport and Publish also return Yes if they failed because of a
+	// problem that affects only this runtime.
 	Yes Result = "Yes"
-	// No means that the check failed, for example because a newer report exists.
+	// No means that the check failed. For AskNewest, it means that the runtime has a newer report.
 	No Result = "No"
 	// Down means that the registry does not respond.
 	Down Result = "Down"
 )
 
-// HoldSettles is the maximum duration of a partial change of the control plane. After it, reconciles end in state Held.
+// HoldSettles is the time that a change of the control plane's objects can take. If a change takes longer, reconciles
+// end in the state Held.
 const HoldSettles = 5 * time.Second
 
-// Facts are the input of a decision.
+// Facts contains the input of Decide.
 type Facts struct {
-	// View is true if the catalog, the rollout gates and the Watchers are known and consistent.
+	// View is true if the publisher has read a consistent catalog, the rollouts and the Watchers.
 	View bool
-	// Changing is how long the control plane has been partially changed.
+	// Changing is the duration of the change of the control plane's objects that is in progress, or zero.
 	Changing time.Duration
-	// Deleted is true if the Kyma is being deleted. Finalizer is true if it has the publisher's finalizer.
+	// Deleted is true if the Kyma is being deleted. Finalizer is true if the Kyma has the publisher's finalizer.
 	Deleted, Finalizer bool
-	// Requested is true if an operator requested the reconcile. Pending is true if a new bundle is required.
+	// Requested is true if an operator requested this reconcile. Pending is true if the publisher must publish a new
+	// bundle.
 	Requested, Pending bool
-	// Backoff is true during a registry backoff.
+	// Backoff is true while the publisher waits before it tries the registry again after an error.
 	Backoff bool
-	// Settled is true if an earlier reconcile with the same inputs and the known report found no pending work.
+	// Settled is true if an earlier reconcile with the same inputs and the last known report finished all work.
 	Settled bool
-	// Postponed is true if this process does not have to fetch the report yet.
+	// Postponed is true if this process can fetch the report later.
 	Postponed bool
-	// Unchanged is true if an earlier reconcile with the same inputs and the fetched report found no pending work.
+	// Unchanged is true if an earlier reconcile with the same inputs and the report that was fetched now finished all
+	// work.
 	Unchanged bool
 
-	// Results of the actions.
+	// These are the results of the actions so far. They are empty for actions that were not executed.
 	Newest, Admitted, Bundle, Report, Renewed, Published Result
 }
 
@@ -119,12 +123,13 @@ func Decide(f Facts) (State, Action) {
 	return f.publish()
 }
 
-// mayPoll reports whether only a new report could require an action.
+// mayPoll reports whether a newer report of the runtime is the only possible reason for another action.
 func (f Facts) mayPoll() bool {
 	return f.View && f.Settled && !f.Requested && !f.Pending && !f.Backoff
 }
 
-// hold returns the next action while the catalog is unknown or inconsistent. Only changes of bundles must wait.
+// hold returns the next action while the control plane's objects are unknown or inconsistent. During this time, the
+// publisher can renew bundles but must not change them.
 func (f Facts) hold() (State, Action) {
 	switch {
 	case f.Changing < HoldSettles:

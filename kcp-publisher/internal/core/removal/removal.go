@@ -1,62 +1,63 @@
-// Package removal decides which modules the control plane can remove from runtimes without an operator's approval.
-// Removals that a runtime itself requests are not part of the input.
+// Package removal decides which modules the publisher can remove from runtimes without an operator's approval. It does
+// not consider removals that a runtime itself requests.
 //
-// Decide is pure. Its input is the whole fleet, so it decides about all removals of one edit together.
+// Decide performs no I/O. Its input is the whole fleet, so that it can decide about all removals of one edit together.
 package removal
 
 import (
 	"time"
 )
 
-// Removal is a module that a runtime loses. An empty Module means all modules of a deleted Kyma.
+// Removal is the removal of a module from a runtime. An empty Module means all modules of a deleted Kyma.
 type Removal struct{ Runtime, Module string }
 
 // Reason is the reason why a removal requires an approval.
 type Reason string
 
-// Reasons why removals wait. The status of Kymas contains them, so do not rename them.
+// These are the reasons why a removal waits. They are stored in the status of Kymas, so do not rename them.
 const (
-	// FleetShare means that the pending removals affect more than the allowed share of runtimes.
+	// FleetShare means that the pending removals affect a larger share of the fleet's runtimes than allowed.
 	FleetShare Reason = "FleetShare"
-	// ModuleCount means that the module is removed from too many runtimes within the window.
+	// ModuleCount means that, within Limits.Window, the same module is removed from too many runtimes.
 	ModuleCount Reason = "ModuleCount"
-	// Restored means that the control plane's record is older than the runtime's state, as after a restore from a
-	// backup.
+	// Restored means that the Kyma's status is older than the runtime's state, for example because the control plane
+	// was restored from a backup.
 	Restored Reason = "Restored"
 	// NamespaceDeleted means that the namespace of the Kymas is being deleted.
 	NamespaceDeleted Reason = "NamespaceDeleted"
 )
 
-// Pending is a removal that was not published yet.
+// Pending is a removal that no published bundle contains yet.
 type Pending struct {
 	Removal
-	// Held is the reason of an earlier decision against the removal, or empty.
+	// Held is the reason why an earlier decision made the removal wait, or empty.
 	Held Reason
 	// Approved is true if an operator approved the removal.
 	Approved bool
-	// Restored is true if the control plane's record was older than the runtime's state and the newest Git commit was
-	// not applied since then.
+	// Restored is true if the Kyma's status was older than the runtime's state, and the newest Git commit has not been
+	// applied since then.
 	Restored bool
 }
 
-// Fleet is the input of a decision.
+// Fleet is the input of Decide.
 type Fleet struct {
-	// Runtimes is the number of runtimes that have or recently had modules to lose. Kymas without an enrolled runtime
-	// do not count.
+	// Runtimes is the number of runtimes that have modules or recently had modules. It does not include Kymas whose
+	// runtime never enrolled.
 	Runtimes int
-	// Pending are all removals that were not published yet.
+	// Pending contains all removals that no published bundle contains yet.
 	Pending []Pending
-	// Recent are the removals that were allowed without an approval within Limits.Window.
+	// Recent contains the removals that were allowed without an approval within Limits.Window.
 	Recent []Removal
 	// NamespaceDeleted is true if the namespace of the Kymas is being deleted.
 	NamespaceDeleted bool
 }
 
-// Limits limits the removals without an approval.
+// Limits configures how many removals are allowed without an approval.
 type Limits struct {
-	// Percent and Count limit the affected runtimes. Removals wait if their number exceeds both.
+	// Removals wait if the number of affected runtimes is greater than Percent of the fleet and also greater than
+	// Count.
 	Percent, Count int
-	// PerModule limits the number of runtimes that lose the same module.
+	// PerModule limits the number of runtimes from which the same module is removed.
 	PerModule int
 	// Window is how long an allowed removal counts toward the limits.
 	Window time.Duration
@@ -65,10 +66,10 @@ type Limits struct {
 // MaxWindow is the maximum of Limits.Window.
 const MaxWindow = 24 * time.Hour
 
-// Default are the default limits.
+// Default contains the default limits.
 var Default = Limits{Percent: 10, Count: 1, PerModule: 50, Window: 10 * time.Minute}
 
-// Decide returns the pending removals that must wait, with the reason. All other removals are allowed.
+// Decide returns the pending removals that must wait for an approval, with the reason. All other removals are allowed.
 func (l Limits) Decide(f Fleet) map[Removal]Reason {
 	effect, held := f.effect(), map[Removal]Reason{}
 	most := max(l.Count, f.Runtimes*l.Percent/100)
@@ -90,14 +91,14 @@ func (l Limits) Decide(f Fleet) map[Removal]Reason {
 	return held
 }
 
-// waits reports whether the reason of an earlier decision still applies.
+// waits reports whether an earlier decision made the removal wait and its reason still applies.
 func (p Pending) waits() bool { return p.Held != "" && (p.Held != Restored || p.Restored) }
 
-// effect counts the runtimes that lose modules. Waiting removals count toward the limit of their module, but not toward
-// the share of the fleet.
+// effect counts the runtimes that lose modules. A waiting removal counts toward Limits.PerModule, but not toward
+// Limits.Percent and Limits.Count.
 type effect struct {
-	// losing are the runtimes with a new or recently allowed removal. waiting are the runtimes with a waiting removal,
-	// by module. perModule are all affected runtimes, by module.
+	// losing contains the runtimes with a new or a recently allowed removal. waiting contains, for each module, the
+	// runtimes whose removal waits. perModule contains, for each module, all affected runtimes.
 	losing             map[string]bool
 	waiting, perModule map[string]map[string]bool
 }
@@ -129,7 +130,7 @@ func add(to map[string]map[string]bool, r Removal) {
 	to[r.Module][r.Runtime] = true
 }
 
-// with returns the number of runtimes in e.losing or e.waiting[module].
+// with returns the number of runtimes that would lose modules if the waiting removals of this module were allowed.
 func (e effect) with(module string) int {
 	runtimes := len(e.losing)
 	for runtime := range e.waiting[module] {

@@ -7,8 +7,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// withChecks returns a manifest with the checks of its rollout. Without an active rollout, a module keeps its checks
-// while its version stays the same. An agent without support for checks gets none.
+// withChecks returns a copy of a module's manifest with the checks that the module's rollout requires. If no rollout is
+// active, the manifest keeps the last checks while its version stays the same. If the agent does not support checks,
+// the copy has no checks.
 func (r Request) withChecks(m *bundle.Manifest, gate rollout.Decision) *bundle.Manifest {
 	if m == nil {
 		return nil

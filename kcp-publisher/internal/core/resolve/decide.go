@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// decide returns the manifest of one module, and a problem if the manifest does not match the request. A module that
-// cannot be resolved keeps its last manifest.
+// decide returns the manifest of one module. If the manifest does not match the request, it also returns the problem. A
+// module that cannot be resolved keeps the manifest from the last bundle.
 func decide(
 	w requested, controlPlane bool, last *bundle.Manifest, contents map[Ref]Content,
 ) (*bundle.Manifest, *bundle.Problem) {
@@ -22,7 +22,7 @@ func decide(
 	}
 	last = reconciled(last)
 	if last != nil && bundle.Older(last.Version, w.floor) && w.gate.Undo != w.floor {
-		last = nil // the runtime has a newer version than the last manifest
+		last = nil // the runtime already has a newer version than this manifest
 	}
 	switch {
 	case w.revoked:
@@ -30,7 +30,7 @@ func decide(
 	case w.settling:
 		return last, nil
 	case w.err != nil && w.gate.Held != "" && last != nil && last.Version == w.gate.Version:
-		return last, nil // the published manifest still works without its ModuleTemplate
+		return last, nil // the published manifest works without its ModuleTemplate
 	case w.err != nil:
 		return last, warning(reason.Of(w.err), "%v", w.err)
 	case !controlPlane && w.forControlPlane():
@@ -55,8 +55,8 @@ func decide(
 	return manifest, nil
 }
 
-// keptAtFloor returns the manifest of a module whose requested version is older than the installed version. If it
-// returns nil, the runtime does not change the module.
+// keptAtFloor returns the manifest with which a module keeps its installed version, because the requested version is
+// older. If it returns nil, the bundle contains no manifest for the module, and the module does not change.
 func (w requested) keptAtFloor(controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) *bundle.Manifest {
 	if last != nil || w.kept == nil {
 		return last
@@ -95,7 +95,8 @@ func (w *requested) forControlPlane() bool {
 	return w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane
 }
 
-// misplaced returns the problem of a module that can only be installed in the control plane's own cluster, or nil.
+// misplaced returns the problem that a module can only be installed in the control plane's own cluster. It returns nil
+// for a mandatory module.
 func (w *requested) misplaced() *bundle.Problem {
 	if w.choice.Mandatory {
 		return nil
@@ -106,13 +107,15 @@ func (w *requested) misplaced() *bundle.Problem {
 		w.module.Name, w.choice.Template.Name)
 }
 
-// downgrades reports whether the requested version is older than the installed version without a rollback. Returning
-// from a failed version to the running one is not a downgrade.
+// downgrades reports whether the requested version is older than the installed version and no rollout rolls the module
+// back. If the installed version failed and an older one still runs, a request for the running version is not a
+// downgrade.
 func (w *requested) downgrades() bool {
 	return bundle.Older(w.choice.Version, w.floor) && w.gate.Undo != w.floor && w.choice.Version != w.running
 }
 
-// The message contains the source of the requested version, such as a channel.
+// olderVersionProblem returns the problem that the requested version is older than the installed version. The message
+// contains the origin of the requested version, such as a channel.
 func (w *requested) olderVersionProblem() *bundle.Problem {
 	by := fmt.Sprintf("channel %q has %s", w.choice.Channel, w.choice.Version)
 	switch {
@@ -127,7 +130,7 @@ func (w *requested) olderVersionProblem() *bundle.Problem {
 		w.floor, by)
 }
 
-// changedInPlace reports whether a component's content changed without a new version.
+// changedInPlace reports whether the content of a component changed although its version did not change.
 func changedInPlace(last, next *bundle.Manifest) bool {
 	return last != nil && last.Version == next.Version && last.Component == next.Component &&
 		!slices.EqualFunc(installedContent(last), installedContent(next), sameBlob)

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Outdated is the prefix of all messages about unsupported features.
+// Outdated is the start of every message about features that the agent does not support.
 const Outdated = "the agent is too old for "
 
 func (r Request) unsupportedFeatures(m *bundle.Manifest) []bundle.Feature {
@@ -18,8 +18,8 @@ func (r Request) unsupportedFeatures(m *bundle.Manifest) []bundle.Feature {
 	return slices.DeleteFunc(m.Features(), func(f bundle.Feature) bool { return !slices.Contains(r.Unsupported, f) })
 }
 
-// supportedManifest returns the last manifest of a module, or nil if it uses an unsupported feature. If it returns nil,
-// the runtime does not change the module.
+// supportedManifest returns the module's manifest from the last bundle. If the manifest uses a feature that the agent
+// does not support, it returns nil, and the module does not change.
 func (r Request) supportedManifest(last *bundle.Manifest) *bundle.Manifest {
 	if len(r.unsupportedFeatures(last)) > 0 {
 		return nil
@@ -42,8 +42,8 @@ func outdated(module string, missing []bundle.Feature) *bundle.Problem {
 		module, Outdated, strings.Join(names, ", "))
 }
 
-// CheckTakeover returns an error if the agent does not support takeovers, because it would overwrite the existing
-// modules.
+// CheckTakeover returns an error if the runtime is in a takeover but its agent does not support takeovers. Such an
+// agent would overwrite the modules that lifecycle-manager installed.
 func (r Request) CheckTakeover() error {
 	if r.Takeover == "" || !slices.Contains(r.Unsupported, bundle.FeatureTakeover) {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// budget tracks the size of a desired state. An agent refuses a bundle that exceeds a limit.
+// budget tracks the size of a desired state, because an agent refuses a bundle that is too large.
 type budget struct {
 	contentBytes  int64
 	documentBytes int
-	modules       map[string]string // module names by Manifest name
+	modules       map[string]string // maps Manifest names to module names
 }
 
-// take returns an error if the manifest does not fit.
+// take adds a manifest to the budget. It returns an error if the manifest would exceed a limit.
 func (b *budget) take(m bundle.Manifest) error {
 	if err := m.Check(); err != nil {
 		return err
@@ -52,7 +52,8 @@ func (b *budget) giveBack(m bundle.Manifest) {
 	delete(b.modules, m.Name)
 }
 
-// If the encoding fails, the size is larger than any limit.
+// encodedSize returns the size of the JSON encoding in bytes. If the encoding fails, it returns a size above all
+// limits.
 func encodedSize(m bundle.Manifest) int {
 	encoded, err := json.Marshal(m)
 	if err != nil {
@@ -61,8 +62,8 @@ func encodedSize(m bundle.Manifest) int {
 	return len(encoded)
 }
 
-// fit omits modules that would make an agent refuse the whole bundle, and adds a Problem for each. Mandatory modules
-// come first, then installed versions, upgrades, and new modules.
+// fit omits modules that do not fit into the bundle, because an agent would refuse the whole bundle. It adds a Problem
+// for each omitted module. Mandatory modules have priority, followed by installed versions, upgrades, and new modules.
 func (r *Result) fit(request Request) {
 	b := budget{modules: map[string]string{}}
 	fitting := map[string]*bundle.Manifest{}
@@ -107,8 +108,8 @@ func partition(all []bundle.Manifest, is func(bundle.Manifest) bool) (yes, no []
 	return yes, no
 }
 
-// choose adds a module's manifest to fitting. If the new manifest does not fit, it adds a Problem and uses the last
-// one.
+// choose adds a module's manifest to fitting. If the manifest does not fit into the bundle, it adds a Problem and uses
+// the manifest from the last bundle instead.
 func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fitting map[string]*bundle.Manifest) {
 	delete(fitting, m.Module)
 	err := b.take(m)
@@ -122,7 +123,7 @@ func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fit
 	}
 }
 
-// fitTried adds a Problem for each tried manifest that would not fit into the bundle.
+// fitTried adds a Problem for each manifest in r.tried that would not fit into the bundle.
 func (r *Result) fitTried(b budget, fitting map[string]*bundle.Manifest) {
 	for _, m := range r.tried {
 		with := b
@@ -136,7 +137,7 @@ func (r *Result) fitTried(b budget, fitting map[string]*bundle.Manifest) {
 	}
 }
 
-// addLimit adds the Problem of a manifest that does not fit into the bundle.
+// addLimit adds a Problem for a manifest that does not fit into the bundle. err contains the exceeded limit.
 func (r *Result) addLimit(m bundle.Manifest, err error) {
 	r.State.Problems = append(r.State.Problems, bundle.Problem{
 		Module: m.Module, Channel: m.Channel, State: v1beta2.StateError, Reason: reason.BundleLimit,
@@ -144,8 +145,8 @@ func (r *Result) addLimit(m bundle.Manifest, err error) {
 	})
 }
 
-// keepFitting replaces each manifest with its module's manifest in the map fitting. It drops modules that the map does
-// not contain.
+// keepFitting replaces the manifest of each module with the module's manifest in fitting. It removes a module that is
+// not in fitting.
 func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Request) {
 	kept := make([]bundle.Manifest, 0, len(fitting))
 	for _, m := range r.State.Manifests {
@@ -162,8 +163,8 @@ func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Reques
 	r.State.Manifests = kept
 }
 
-// fitOffers limits the number and size of offers. It adds one offer of each module at a time, small offers first, so
-// that one module cannot displace others.
+// fitOffers limits the number and total size of the offered manifests. It adds them in rounds of one manifest for each
+// module, the smallest first, so that one module cannot displace others. taken maps the used Manifest names to modules.
 func (r *Result) fitOffers(taken map[string]string) {
 	type candidate struct{ index, round, size int }
 	var candidates []candidate

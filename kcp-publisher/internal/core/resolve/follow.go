@@ -13,7 +13,8 @@ import (
 // Follow is a requested module that follows a channel. Version is the channel's current version.
 type Follow struct{ Module, Channel, Version string }
 
-// Follows returns the requested modules that follow a channel, even if the ModuleTemplate of a version is missing.
+// Follows returns the requested modules that follow a channel. It includes a module even if its version has no
+// ModuleTemplate.
 func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 	if request.Deleting {
 		return nil
@@ -39,7 +40,7 @@ func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 	return all
 }
 
-// lookup sets the module's version to the channel's version, or to the version that a rollout allows.
+// lookup finds the module in the catalog, in the version that the channel offers or that a rollout allows.
 func (w *requested) lookup(request Request, snapshot *catalog.Snapshot, channel string) {
 	gate, gated := request.Gates[rollout.Track{Module: w.module.Name, Channel: channel}]
 	if !gated {

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// inherit sets each module that lifecycle-manager installed to the installed version. It also adds such modules that
-// are not requested, because the agent can only remove a module after its adoption.
+// inherit sets each module that lifecycle-manager installed to the installed version. It also adds installed modules
+// that are not requested, because the agent must adopt a module before it can remove it.
 func inherit(all []requested, request Request, snapshot *catalog.Snapshot) []requested {
 	for i := range request.Inherited {
 		inherited := &request.Inherited[i]
@@ -25,7 +25,7 @@ func inherit(all []requested, request Request, snapshot *catalog.Snapshot) []req
 		case at >= 0:
 			channel = cmp.Or(all[at].module.Channel, request.Asked.Channel)
 		case inherited.Unmanaged:
-			continue // an unmanaged module that is not requested stays unmanaged
+			continue // an unmanaged module stays unmanaged if it is not requested
 		default:
 			at = len(all)
 			all = append(all, requested{
@@ -61,7 +61,8 @@ func (w requested) leftUnmanaged(contents map[Ref]Content) *bundle.Manifest {
 	return manifest
 }
 
-// adoptionRemark returns a message about the module's version after its adoption, or "" if the version stays the same.
+// adoptionRemark returns a message with the version that the module gets after the agent has adopted it. It returns ""
+// if the version stays the same.
 func (w *requested) adoptionRemark() string {
 	if w.inherited == nil || !w.module.Managed || w.offered == "" || w.offered == w.inherited.Version {
 		return ""
@@ -74,7 +75,8 @@ func (r Result) released(request Request) Result {
 	return r.keepLastModules(request)
 }
 
-// keepLastModules returns the modules of the last bundle, or none if they were already returned to lifecycle-manager.
+// keepLastModules copies the modules of the last bundle to the result. It copies none if the runtime has already given
+// its modules back to lifecycle-manager.
 func (r Result) keepLastModules(request Request) Result {
 	if last := request.Last; last != nil && !phase.Returned(request.Takeover, last) {
 		r.State.Manifests = append(r.State.Manifests, last.Manifests...)

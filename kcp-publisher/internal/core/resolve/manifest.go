@@ -28,7 +28,8 @@ func newManifest(w requested, content Content) (*bundle.Manifest, error) {
 		Name: name, Module: choice.Module, Channel: choice.Channel, Version: choice.Version,
 		Component: choice.Component, Template: choice.Template.Name,
 		Labels: w.labels(name),
-		// As in Kyma, mandatory modules do not wait for maintenance windows, because users cannot see them.
+		// As in lifecycle-manager, mandatory modules do not wait for maintenance windows, because users cannot see
+		// these modules.
 		RequiresDowntime: choice.Template.Spec.RequiresDowntime && !choice.Mandatory,
 		Content:          content.Parts(), Release: content.Release,
 	}
@@ -52,7 +53,8 @@ func newManifest(w requested, content Content) (*bundle.Manifest, error) {
 	return manifest, nil
 }
 
-// checkLocked returns an error if the module's release does not cover its name or its default CR.
+// checkLocked returns an error if the signed release of the component does not contain this module name or this default
+// CR.
 func (w *requested) checkLocked(m *bundle.Manifest, content Content) error {
 	var released *unstructured.Unstructured
 	if content.DefaultCR != nil {
@@ -65,7 +67,7 @@ func (w *requested) checkLocked(m *bundle.Manifest, content Content) error {
 	return nil
 }
 
-// check returns an error for a component that could not be read or that agents would refuse.
+// check returns an error if the component could not be read or if agents would refuse its content.
 func (w *requested) check(content Content) error {
 	if content.Err != nil {
 		return ofComponent(content.Err)

@@ -13,21 +13,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// Prospect is the expected state of a module in one runtime.
+// Prospect is the state that a module in one runtime is expected to have after the next bundle.
 type Prospect struct {
 	Module  string
-	Channel string // empty for a pinned version
+	Channel string // empty if the version is pinned
 	// Version is the expected version, or empty if the module is removed.
 	Version string
-	// Held is the reason why the requested version must wait, such as a maintenance window, or empty.
+	// Held is the reason why the requested version must wait, such as a closed maintenance window, or empty.
 	Held string
 }
 
-// Outlook does not read components.
+// placeholder replaces the content of components, because Outlook does not read components.
 var placeholder = Part{Content: bundle.Content{Digest: digest.FromString("")}}
 
-// Outlook returns the expected state of each module of a runtime, without reading components. granted are the runtime's
-// current versions. A removed module has an empty version.
+// Outlook returns the expected state of each module in a runtime. It does not read components. granted contains the
+// runtime's current versions. If a module will be removed, its Prospect has an empty version.
 func Outlook(request Request, snapshot *catalog.Snapshot, granted map[string]string, now time.Time) []Prospect {
 	request.Last = &bundle.DesiredState{}
 	for module, version := range granted {
@@ -71,7 +71,7 @@ func Outlook(request Request, snapshot *catalog.Snapshot, granted map[string]str
 	return all
 }
 
-// waits returns a message if an upgrade waits for a maintenance window, and "" otherwise.
+// waits returns a message if the upgrade of a module waits for a maintenance window. Otherwise, it returns "".
 func waits(m bundle.Manifest, has string, request Request, now time.Time) string {
 	if !m.RequiresDowntime || has == "" || has == m.Version || request.Maintenance == nil ||
 		request.Maintenance.Early && request.Asked.SkipMaintenanceWindows {

@@ -9,15 +9,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// Ref identifies a component version. Template is the ModuleTemplate with an inline descriptor, or empty.
+// Ref identifies a component version. If the component descriptor is in a ModuleTemplate, Template is the name of the
+// ModuleTemplate. Otherwise, it is empty.
 type Ref struct{ Component, Version, Template string }
 
-// Need is a component version whose content Resolve needs.
+// Need is a component version that must be read before Resolve can be called.
 type Need struct {
 	Ref
-	// Descriptor is the inline descriptor, or nil if it must be read from a repository.
+	// Descriptor is the component descriptor in the ModuleTemplate, or nil if the descriptor must be read from a
+	// repository.
 	Descriptor *ocm.Descriptor
-	// NamesItself is true if only the descriptor contains the component's name.
+	// NamesItself is true if the component name comes only from the descriptor in the ModuleTemplate.
 	NamesItself bool
 }
 
@@ -29,25 +31,26 @@ func refOf(choice catalog.Choice) Ref {
 	return ref
 }
 
-// Content is the content of a component version, or an error.
+// Content is the content of a component version. If the component could not be read, Err is set.
 type Content struct {
 	Install Part
-	// Values are the values of a chart, or nil.
+	// Values is the resource with the values of the module's Helm chart, or nil.
 	Values *Part
-	// Checks are the checks of the module, or nil.
+	// Checks is the resource with the module's checks, or nil.
 	Checks *Part
-	// DefaultCR is the released default CR. Locked is true if the release must cover the module's name and default CR.
-	// Both are set only if the root of trust has release keys.
+	// DefaultCR is the module's default CR in the signed release. Locked is true if the release must contain the
+	// module's name and default CR. Both are only set if the root of trust contains release keys.
 	DefaultCR *DefaultCR
 	Locked    bool
-	// Images are the image references in the component and its referenced components, sorted.
+	// Images lists the image references in the component and in the components that it references, sorted.
 	Images []string
-	// Release is the proof of the release, or empty without release keys.
+	// Release contains the documents that prove the signed release of the component. It is empty if the root of trust
+	// contains no release keys.
 	Release []bundle.Content
 	Err     error
 }
 
-// DefaultCR is a resource that contains the module's default CR.
+// DefaultCR is the resource of a component that contains the module's default CR.
 type DefaultCR struct {
 	Part   Part
 	Object *unstructured.Unstructured
@@ -67,10 +70,10 @@ func (c Content) Parts() []bundle.Content {
 	return parts
 }
 
-// Part is one blob of a module.
+// Part is one blob that an agent needs to install a module.
 type Part struct {
 	bundle.Content
-	// Type is the type of the blob in a Manifest's image spec.
+	// Type is the value of the field type in the image spec of a Manifest.
 	Type v1beta2.ImageSpecType
 }
 

@@ -1,5 +1,5 @@
-// Package resolve decides the desired state of one runtime from the request of its Kyma, the catalog, and the contents
-// of components. It is pure: equal inputs in any order give equal bytes.
+// Package resolve computes the desired state of one runtime from the request of its Kyma, the catalog, and the contents
+// of components. It performs no I/O. The order of the inputs does not affect the encoded result.
 package resolve
 
 import (
@@ -18,68 +18,72 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Request is the request of one runtime.
+// Request contains the module request and the settings of one runtime.
 type Request struct {
-	// Labels are the labels of the Kyma in the control plane.
+	// Labels contains the labels of the Kyma in the control plane.
 	Labels map[string]string
-	// Carried are the additional labels to copy to the runtime's Kyma.
+	// Carried contains the additional labels that are copied to the Kyma in the runtime.
 	Carried map[string]string
-	// Seed is the spec from which an agent creates a missing Kyma.
+	// Seed is the spec that the agent uses to create the Kyma in the runtime if it does not exist.
 	Seed v1beta2.KymaSpec
-	// Asked is the spec to resolve: the reported spec of the Kyma in the runtime, or otherwise Seed.
+	// Asked is the spec with the requested modules. It is the spec that the runtime reports for its own Kyma or,
+	// without such a report, Seed.
 	Asked v1beta2.KymaSpec
-	// Settings are the settings of the agent.
+	// Settings contains the settings of the runtime's agent.
 	Settings bundle.Settings
-	// Watchers are the Watchers of the control plane, sorted by name.
+	// Watchers contains the Watchers of the control plane, sorted by name.
 	Watchers []bundle.Watcher
-	// Maintenance is the schedule for upgrades that require downtime. Nil allows them at any time.
+	// Maintenance is the schedule of maintenance windows for upgrades that cause downtime. If it is nil, upgrades are
+	// allowed at any time.
 	Maintenance *window.Schedule
-	// Leaving are the installed modules that are not requested anymore, by name and channel.
+	// Leaving lists the installed modules that are no longer requested, with their channels.
 	Leaving []v1beta2.Module
-	// NoCatalog omits the catalog from the bundle. NoModuleCopy makes the agent create the Kyma without the modules in
-	// Seed.
+	// If NoCatalog is true, the bundle omits the catalog. If NoModuleCopy is true, the agent creates the Kyma in the
+	// runtime without the modules in Seed.
 	NoCatalog, NoModuleCopy bool
 	// ControlPlane is true if the runtime is the control plane's own cluster.
 	ControlPlane bool
 	// Deleting is true for a deleted Kyma.
 	Deleting bool
-	// Gates contains the rollouts' decisions for the runtime, by track.
+	// Gates maps each track (a module in a channel) to the decision of its rollout for the runtime.
 	Gates map[rollout.Track]rollout.Decision
-	// Shown contains the version in the runtime's catalog for each channel whose new version a rollout delays, by
-	// track.
+	// Shown contains the tracks whose new version a rollout delays. It maps each track to the version in the runtime's
+	// catalog.
 	Shown map[rollout.Track]string
-	// Checks are the checks that rollouts add, by track.
+	// Checks maps each track to the checks that its rollout adds.
 	Checks map[rollout.Track]rollout.Checks
-	// Last is the last published desired state, or nil. Unresolved modules keep their manifests from Last.
+	// Last is the desired state in the last published bundle, or nil. A module that cannot be resolved keeps its
+	// manifest from Last.
 	Last *bundle.DesiredState
-	// Versions are the published or reported versions by module. Only a rollback can install an older version.
+	// Versions maps each module to its published or reported version. Only a rollback can install an older version.
 	Versions map[string]string
-	// Running maps each module whose published version failed to the version that still runs. Returning to that version
-	// needs no rollback.
+	// Running maps each module whose published version failed to the version that still runs. The module can return to
+	// that version without a rollback.
 	Running map[string]string
 	// Takeover is the phase of the runtime's takeover from lifecycle-manager, or empty.
 	Takeover bundle.TakeoverPhase
-	// RequestUnknown is true if the request of a runtime in a takeover is unknown. The runtime then keeps its modules.
+	// RequestUnknown is true if the runtime is in a takeover and has not reported its module request yet. It then keeps
+	// all its modules.
 	RequestUnknown bool
-	// Inherited are the modules that lifecycle-manager installed and that the agent has not adopted yet, sorted by
+	// Inherited contains the modules that lifecycle-manager installed and that the agent has not adopted yet, sorted by
 	// name.
 	Inherited []phase.Inherited
-	// Unsupported are the features that the agent does not support, sorted.
+	// Unsupported lists the features that the agent does not support, sorted.
 	Unsupported []bundle.Feature
-	// Values are the values in the Kyma's annotation, or nil. DefinedValues are the names of the values that a module
-	// in the catalog uses, sorted.
+	// Values contains the runtime values in the Kyma's annotation, or nil. DefinedValues lists the names of those
+	// values that a module in the catalog uses, sorted.
 	Values        bundle.Values `json:"-"`
 	DefinedValues []string
-	// Staying are the modules whose removal requires an operator's approval, sorted.
+	// Staying lists the modules whose removal requires an operator's approval, sorted. The runtime keeps them for now.
 	Staying []string
-	// Settling is true until the publisher has decided about the removals of the modules in Staying.
+	// Settling is true while the publisher has not yet decided about the removals of the modules in Staying.
 	Settling bool
 }
 
 // KeepsAll reports whether the runtime keeps all modules regardless of its request.
 func (r Request) KeepsAll() bool { return r.Takeover == bundle.TakeoverRelease || r.RequestUnknown }
 
-// shown returns a function that looks up the version in Shown, or nil.
+// shown returns a function that returns the version of a channel in Shown, or "". It returns nil if Shown is empty.
 func (r Request) shown() func(module, channel string) string {
 	if len(r.Shown) == 0 {
 		return nil
@@ -87,21 +91,24 @@ func (r Request) shown() func(module, channel string) string {
 	return func(module, channel string) string { return r.Shown[rollout.Track{Module: module, Channel: channel}] }
 }
 
-// Result is the desired state of a runtime.
+// Result contains the desired state of a runtime and the messages about its modules.
 type Result struct {
 	State   bundle.DesiredState
 	Catalog bundle.Catalog
-	// Asked are the names of all requested modules, sorted. All other modules are removed.
+	// Asked lists the names of all requested modules, sorted. The bundle removes all other modules.
 	Asked []string
-	// Versions are the versions of the manifests and of requested modules without a manifest.
+	// Versions maps each module to the version in its manifest. For a requested module without a manifest, it is the
+	// last version.
 	Versions map[string]string
-	// Held are messages about modules whose new version a rollout delays. They are not part of State.
+	// Held contains messages about modules whose new version a rollout delays. They are not part of State, so agents do
+	// not see them.
 	Held []bundle.Problem
-	// Remarks are messages about modules in their desired version, such as rolled-back modules.
+	// Remarks contains messages about modules that have their desired version, for example because of a rollback.
 	Remarks []bundle.Problem
-	// Unsupported are the required features that the agent does not support, sorted.
+	// Unsupported lists features that a module requires but the agent does not support, sorted.
 	Unsupported []bundle.Feature
-	// tried are the manifests of versions that are only resolved to find out whether the runtime can have them.
+	// tried contains the manifests of versions that are not published yet. They are only used to check whether the
+	// versions can be resolved and fit into the bundle.
 	tried []bundle.Manifest
 }
 
@@ -110,28 +117,32 @@ var crds = []string{
 	"moduletemplates." + v1beta2.Group,
 }
 
-// requested is a requested module with its version in the catalog.
+// requested is a module of the request, with its ModuleTemplate in the catalog.
 type requested struct {
 	module v1beta2.Module
 	choice catalog.Choice
 	err    error
 	gate   rollout.Decision
-	// version is the channel's version, or the version that a rollout allows. It is empty for other modules.
+	// version is the version that the channel offers or that a rollout allows. It is empty for a module that does not
+	// follow a channel.
 	version string
-	// tried is the module in the version gate.Try, or nil if no version is tried.
+	// tried is the same module in the version gate.Try, or nil if gate.Try is empty.
 	tried *requested
-	// floor is the lowest version that needs no rollback. Empty means no limit.
+	// floor is the lowest version that the module can have without a rollback. If it is empty, every version is
+	// allowed.
 	floor string
-	// kept is the catalog's choice for the version in floor, if the last bundle does not contain it.
+	// kept is the ModuleTemplate of the version in floor. It is only set if the module must stay at that version and
+	// the last bundle does not contain it.
 	kept *catalog.Choice
-	// revoked is true if the catalog hides the module and its last version from the Kyma.
+	// revoked is true if the catalog hides both the module and its last version from the Kyma.
 	revoked bool
 	// running is the version that still runs because the published version failed, or empty.
 	running string
-	// inherited is the module as lifecycle-manager installed it, or nil. offered is its version after the adoption.
+	// inherited is the module as lifecycle-manager installed it, or nil. offered is the version that the module gets
+	// after the agent has adopted it.
 	inherited *phase.Inherited
 	offered   string
-	// settling is true until the publisher has decided about the module's removal.
+	// settling is true while the publisher has not yet decided about the removal of the module.
 	settling bool
 }
 
@@ -165,7 +176,7 @@ func requestedModules(request Request, snapshot *catalog.Snapshot) []requested {
 	return all
 }
 
-// limited removes the modules that a runtime must not request, such as mandatory modules.
+// limited returns the requested modules without those that a runtime must not request, such as mandatory modules.
 func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 	mandatory := map[string]bool{}
 	for _, choice := range snapshot.Mandatory() {
@@ -174,7 +185,7 @@ func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 	return bundle.LimitRequest(r.Asked.Modules, func(module string) bool { return mandatory[module] })
 }
 
-// keep sets the fields that depend on the module's current version in the runtime.
+// keep sets the fields that depend on the version that the runtime currently has.
 func (w *requested) keep(request Request, snapshot *catalog.Snapshot) {
 	if w.tried != nil {
 		w.tried.keep(request, snapshot)
@@ -186,8 +197,8 @@ func (w *requested) keep(request Request, snapshot *catalog.Snapshot) {
 			!w.choice.Mandatory) {
 		w.floor = i.Version
 	}
-	// If a channel changes to a hidden version, the module stays at its last version, unless that version is hidden
-	// too.
+	// If the catalog hides the channel's new version from the Kyma, the module stays at its last version. The module is
+	// only removed if the last version is hidden, too.
 	if w.revoked = catalog.Hidden(w.err); w.revoked && last != nil {
 		_, err := snapshot.At(w.module.Name, last.Channel, last.Version, request.Labels)
 		w.revoked = catalog.Hidden(err)
@@ -197,14 +208,15 @@ func (w *requested) keep(request Request, snapshot *catalog.Snapshot) {
 	}
 	kept, err := snapshot.At(w.module.Name, w.choice.Channel, w.floor, request.Labels)
 	if w.choice.Mandatory {
-		kept, err = snapshot.Installed(w.module.Name, "", w.floor) // At does not return mandatory modules
+		// The method At does not find mandatory modules.
+		kept, err = snapshot.Installed(w.module.Name, "", w.floor)
 	}
 	if err == nil {
 		w.kept = &kept
 	}
 }
 
-// Needs returns the component versions whose contents Resolve needs.
+// Needs returns the component versions that must be read before Resolve can be called with this request.
 func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 	var needs []Need
 	for _, w := range slices.Concat(requestedModules(request, snapshot), leaving(request, snapshot),
@@ -226,7 +238,8 @@ func need(choice catalog.Choice) Need {
 	return Need{Ref: refOf(choice), Descriptor: choice.Descriptor, NamesItself: choice.NamesItself}
 }
 
-// Resolve returns the desired state. A module that cannot be resolved keeps its last manifest and adds a problem.
+// Resolve returns the desired state of a runtime. If a module cannot be resolved, it keeps its manifest from the last
+// bundle, and the result contains a Problem.
 func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Content) Result {
 	result := Result{
 		State: bundle.DesiredState{
@@ -332,7 +345,8 @@ func (r *Result) add(w requested, request Request, contents map[Ref]Content) {
 	})
 }
 
-// usable returns a manifest of a module that the runtime can use, and a problem if it does not match the request.
+// usable returns a manifest of a module that the runtime's agent supports. If the manifest does not match the request,
+// it also returns the problem.
 func (r *Result) usable(
 	w requested, request Request, contents map[Ref]Content,
 ) (*bundle.Manifest, *bundle.Problem) {
@@ -350,7 +364,8 @@ func (r *Result) usable(
 	return manifest, problem
 }
 
-// offers returns all modules, in each of their channels, from which a runtime with autonomy can choose.
+// offers returns the modules that a runtime can choose by itself. It returns one entry for each channel of a module. It
+// returns nil if the runtime has no autonomy.
 func offers(request Request, snapshot *catalog.Snapshot) []requested {
 	if request.Settings.Autonomy != bundle.AutonomyCatalog || request.Deleting {
 		return nil
@@ -374,13 +389,14 @@ func offers(request Request, snapshot *catalog.Snapshot) []requested {
 	return all
 }
 
-// leaving returns the modules to remove at their channels' current versions, because a module's operator may need a
-// newer version for the removal.
+// leaving returns the modules to remove, in the versions that their channels now offer. The newer version of a module's
+// operator may be necessary to remove the module.
 func leaving(request Request, snapshot *catalog.Snapshot) []requested {
 	var all []requested
 	for _, module := range request.Leaving {
 		if request.Gates[rollout.Track{Module: module.Name, Channel: module.Channel}].Held != "" {
-			continue // a rollout delays the channel's version, so the module is removed at its installed version
+			// A rollout delays the channel's version, so the module's installed version must be used for the removal.
+			continue
 		}
 		w := requested{module: module}
 		w.choice, w.err = snapshot.Lookup(module.Name, module.Channel, labels.Set(request.Labels))
@@ -390,7 +406,8 @@ func leaving(request Request, snapshot *catalog.Snapshot) []requested {
 	return all
 }
 
-// floor returns the newer version of a module in the last bundle and in the Kyma's status.
+// floor compares the version of a module in the last bundle with the version in the Kyma's status, and returns the
+// newer one.
 func floor(last *bundle.Manifest, remembered string) string {
 	if last == nil || bundle.Older(last.Version, remembered) {
 		return remembered
@@ -410,7 +427,7 @@ func lastManifest(last *bundle.DesiredState, module string) *bundle.Manifest {
 	return nil
 }
 
-// carried are the labels that are always copied to the runtime's Kyma.
+// carried lists the labels that are always copied from the control plane's Kyma to the Kyma in the runtime.
 var carried = []string{v1beta2.LabelBeta, v1beta2.LabelInternal, v1beta2.LabelPurpose}
 
 func kymaSeed(request Request) bundle.KymaSeed {
@@ -420,7 +437,7 @@ func kymaSeed(request Request) bundle.KymaSeed {
 	if request.NoModuleCopy {
 		s.Spec.Modules = nil
 	}
-	// The order of modules has no meaning in the API.
+	// Sort the modules, because their order has no meaning in the API.
 	slices.SortFunc(s.Spec.Modules, func(a, b v1beta2.Module) int { return cmp.Compare(a.Name, b.Name) })
 	maps.Copy(s.Labels, request.Carried)
 	for _, label := range carried {
@@ -431,7 +448,7 @@ func kymaSeed(request Request) bundle.KymaSeed {
 	return s
 }
 
-// Versions returns the versions of the manifests by module.
+// Versions maps each module in a desired state to the version in its manifest.
 func Versions(state bundle.DesiredState) map[string]string {
 	versions := make(map[string]string, len(state.Manifests))
 	for _, m := range state.Manifests {
@@ -440,7 +457,8 @@ func Versions(state bundle.DesiredState) map[string]string {
 	return versions
 }
 
-// Removals returns the installed modules that are neither requested nor confirmed as removed.
+// Removals returns the installed modules that are not requested. It omits a module if the runtime has confirmed its
+// removal.
 func Removals(installed, asked []string, confirmed map[string]bool) []string {
 	gone := map[string]bool{}
 	for _, module := range installed {

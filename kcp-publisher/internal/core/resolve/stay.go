@@ -33,8 +33,8 @@ func addHeldRemovals(all []requested, request Request) []requested {
 	return all
 }
 
-// Keeps returns the modules that a runtime's next bundle does not remove, sorted. granted are the published versions.
-// Keeps ignores rollouts.
+// Keeps returns the modules that the next bundle does not remove from a runtime, sorted. granted contains the published
+// versions. Keeps does not consider rollouts.
 func Keeps(request Request, snapshot *catalog.Snapshot, granted map[string]string) []string {
 	if request.KeepsAll() {
 		return slices.Sorted(maps.Keys(granted))
@@ -51,7 +51,7 @@ func Keeps(request Request, snapshot *catalog.Snapshot, granted map[string]strin
 		}
 		if _, err := snapshot.At(module, channel, version, labels.Set(request.Labels)); err != nil &&
 			!catalog.Hidden(err) {
-			channel = "" // the Kyma may have pinned the version
+			channel = "" // no channel, because the Kyma may have pinned the version
 		}
 		request.Last.Manifests = append(request.Last.Manifests, bundle.Manifest{
 			Module: module, Channel: channel, Version: version,

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// AllValues returns the runtime's named values: the values in the Kyma's annotation and the Kyma's labels.
+// AllValues returns the runtime's named values: those in the Kyma's annotation, and the Kyma's labels.
 func (r Request) AllValues() bundle.Values {
 	all := make(bundle.Values, len(r.Values)+len(r.Labels))
 	maps.Copy(all, r.Values)
@@ -19,7 +19,7 @@ func (r Request) AllValues() bundle.Values {
 	return all
 }
 
-// undefinedValues returns the names of the values that a manifest uses but the runtime does not define.
+// undefinedValues returns the names of the runtime values that a manifest uses but the runtime does not define.
 func (r Request) undefinedValues(m *bundle.Manifest) []string {
 	if m == nil {
 		return nil
@@ -27,7 +27,8 @@ func (r Request) undefinedValues(m *bundle.Manifest) []string {
 	return slices.DeleteFunc(m.UsedValues(), func(name string) bool { return slices.Contains(r.DefinedValues, name) })
 }
 
-// checkValues returns an error for an invalid list of values, or a placeholder that agents refuse.
+// checkValues returns an error if the ModuleTemplate's list of runtime values is invalid, or if agents would refuse one
+// of its placeholders.
 func (w *requested) checkValues() error {
 	template := w.choice.Template
 	text := template.Annotations[v1beta2.AnnotationUsesValues]

@@ -17,13 +17,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// minCheckFor is the minimum duration of the measurement of checks.
+// minCheckFor is the minimum time for which agents measure the checks of a wave.
 const minCheckFor = 10 * time.Minute
 
-// maxListed limits the number of runtimes in a message about checks.
+// A message about checks lists at most maxListed runtimes.
 const maxListed = 5
 
-// Checks are the checks of a wave for the manifests of its runtimes.
+// Checks contains the checks of a wave, and the time for which agents measure them. They are added to the module's
+// manifest.
 type Checks struct {
 	// Checks are sorted by name.
 	Checks []fleet.Check
@@ -41,7 +42,7 @@ func wavesChecks(course fleet.Course) []Checks {
 	return all
 }
 
-// checkFor returns how long the agents of a wave measure its checks.
+// checkFor returns the time for which agents measure the checks of a wave.
 func checkFor(w fleet.Wave) time.Duration {
 	return min(max(w.Deadline.Duration+w.Soak.Duration, minCheckFor), bundle.MaxCheckFor)
 }
@@ -50,7 +51,7 @@ func sameChecks(a, b []Checks) bool {
 	return slices.EqualFunc(a, b, func(a, b Checks) bool { return equality.Semantic.DeepEqual(a, b) })
 }
 
-// Checks returns the checks for a decision of the track's gate. If ok is false, the runtime keeps its current checks.
+// Checks returns the checks of the wave in d.Checks. If ok is false, the runtime keeps its current checks.
 func (g Gates) Checks(track Track, d Decision) (checks Checks, ok bool) {
 	gate := g[track]
 	if gate == nil || d.Checks < 1 || d.Checks > len(gate.checks) {
@@ -66,8 +67,8 @@ func (p *plan) checks(m *member) []fleet.Check {
 	return p.spec.Waves[m.wave].Checks
 }
 
-// accepted reports whether an operator approved the wave after its checks. If a wave needs an approval to start, that
-// approval precedes the checks.
+// accepted reports whether an operator approved a wave although its checks did not pass. It returns false if the wave
+// needs an approval to start, because that approval was given before the checks ran.
 func (p *plan) accepted(wave int) bool {
 	return wave >= 0 && !p.spec.Waves[wave].Approval && slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name)
 }
@@ -76,7 +77,8 @@ func (p *plan) waitsForAgent(m *member, r *Runtime) bool {
 	return r.LacksChecks && len(p.checks(m)) > 0 && !p.accepted(m.wave)
 }
 
-// worksIn reports whether the promoted version works in a runtime that another rollout updated.
+// worksIn reports whether a runtime has the promoted version, the module is ready, and all checks of its wave have
+// passed. It is used for runtimes that got the version in another way than from this rollout.
 func (p *plan) worksIn(m *member, r *Runtime) bool {
 	works := r.wasReady() && !p.inTrouble(m, r) && p.failedCheck(m, r) == nil && p.unpassed(m, r) == ""
 	return r.Version == p.spec.To && works
@@ -103,8 +105,8 @@ func (p *plan) failedCheck(m *member, r *Runtime) *v1beta2.CheckOutcome {
 	return nil
 }
 
-// unpassed returns a message about the checks that did not pass in a runtime, or "". An operator can approve the wave
-// regardless of its checks.
+// unpassed returns a message about the checks that did not pass in a runtime. It returns "" if all passed, or if an
+// operator approved the wave regardless of its checks.
 func (p *plan) unpassed(m *member, r *Runtime) string {
 	if p.accepted(m.wave) {
 		return ""
@@ -125,8 +127,8 @@ func (p *plan) measured(m *member, r *Runtime) bool {
 	return p.situation.Now.After(r.Given.Began().Add(checkFor(p.spec.Waves[m.wave])))
 }
 
-// measure counts a runtime that is ready but whose checks did not all pass. over is true after the time for
-// measurements.
+// measure counts a runtime whose module is ready but whose checks have not all passed. over is true if the time for
+// measuring the checks is over.
 func (w *wave) measure(r *Runtime, m *member, over bool) {
 	w.measuring++
 	w.unchecked = append(w.unchecked, r.ID+" ("+m.unchecked+")")
@@ -135,7 +137,7 @@ func (w *wave) measure(r *Runtime, m *member, over bool) {
 	}
 }
 
-// unproven returns a message about the runtimes whose checks did not pass, or "".
+// unproven returns a message about the wave's runtimes whose checks did not pass, or "".
 func (w *wave) unproven() string {
 	if len(w.unchecked) == 0 {
 		return ""
@@ -143,14 +145,15 @@ func (w *wave) unproven() string {
 	return "checks are not Passed in " + listed(w.unchecked)
 }
 
-// stalled reports whether the wave waits only for checks without a final result.
+// stalled reports whether the wave can make no progress because the only pending runtimes wait for checks that have not
+// passed in time.
 func (w *wave) stalled() bool {
 	full := w.maxConcurrent >= 0 && w.inFlight >= w.maxConcurrent
 	return w.overdue+w.outdated > 0 && w.inFlight == w.overdue && (len(w.reachable) == 0 || full)
 }
 
-// missing returns the reason why a wave is not successful yet, or "". unready is the reason why the wave is not ready.
-// If the wave only waits for checks, missing sets the state Waiting.
+// missing returns the reason why a wave has not proved the version yet, or "". unready is the reason why the wave is
+// not ready. soaked is true after the soak time. If the wave is stalled by its checks, missing sets the state Waiting.
 func (p *plan) missing(number int, unready string, soaked bool) string {
 	w := &p.waves[number]
 	switch {
@@ -158,7 +161,8 @@ func (p *plan) missing(number int, unready string, soaked bool) string {
 		p.status.Waves[number].State, p.status.State = fleet.WaveWaiting, fleet.RolloutWaiting
 		instead := "approve the wave"
 		if p.spec.Waves[number].Approval {
-			instead = "remove the check" // the wave was approved before its checks ran; see accepted
+			// An approval to start the wave does not accept failed checks, so approving again has no effect.
+			instead = "remove the check"
 		}
 		return "waits: " + w.unproven() + "; correct the cause, or " + instead
 	case unready == "" && soaked:
@@ -172,14 +176,15 @@ type brokenCheck struct {
 	outcome v1beta2.CheckOutcome
 }
 
-// failed is nil if the runtime failed for another reason.
+// addFailedCheck records the failed check of a runtime for messages. failed is nil if the runtime did not fail because
+// of a check.
 func (w *wave) addFailedCheck(r *Runtime, failed *v1beta2.CheckOutcome) {
 	if failed != nil {
 		w.broken = append(w.broken, brokenCheck{r.ID, *failed})
 	}
 }
 
-// brokenChecks lists the failed checks with their runtimes and values, or returns "".
+// brokenChecks returns a message that lists the failed checks with their runtimes and values, or "".
 func (w *wave) brokenChecks() string {
 	byCheck := map[string][]string{}
 	var names []string
@@ -209,7 +214,7 @@ func listed(items []string) string {
 	return text
 }
 
-// DescribeCheck describes the result of a check in a runtime.
+// DescribeCheck describes the result of a check in a runtime, with its values and its message.
 func DescribeCheck(o v1beta2.CheckOutcome) string {
 	return "check " + o.Name + " is " + describe(o)
 }
@@ -224,7 +229,7 @@ func describe(o v1beta2.CheckOutcome) string {
 	return text
 }
 
-// Values returns a check's value and its value before the upgrade, or "" without a value.
+// Values describes a check's value and its value before the upgrade. It returns "" if the check has no value.
 func Values(value, before string) string {
 	if value == "" || before == "" {
 		return value
@@ -232,8 +237,8 @@ func Values(value, before string) string {
 	return value + ", " + before + " before the upgrade"
 }
 
-// recordChecks writes the results of each wave's checks to the status. It keeps the results after a rollback, because
-// the runtimes have another version then.
+// recordChecks writes the results of each wave's checks to the rollout's status. During and after a rollback, it keeps
+// the earlier results, because the runtimes then have another version.
 func (p *plan) recordChecks(runtimes []Runtime) {
 	switch p.before {
 	case fleet.RolloutRollingBack, fleet.RolloutRolledBack, fleet.RolloutSuperseded:
@@ -244,7 +249,8 @@ func (p *plan) recordChecks(runtimes []Runtime) {
 	}
 }
 
-// summaries returns the results of a wave's checks in the runtimes that this rollout updated, or nil.
+// summaries summarizes the results of a wave's checks in those runtimes that this rollout updated. It returns nil if
+// the wave has no checks.
 func (p *plan) summaries(wave int, runtimes []Runtime) []fleet.CheckSummary {
 	checks := p.spec.Waves[wave].Checks
 	if len(checks) == 0 {
@@ -305,7 +311,7 @@ func read(all []reading, runtime, text string) []reading {
 	return append(all, reading{number, text, runtime})
 }
 
-// Number returns the value of a check as a number: a finite number, or the seconds of a duration such as 250ms.
+// Number parses the value of a check: a finite number, or a duration such as 250ms. It returns a duration in seconds.
 func Number(text string) (number float64, is bool) {
 	if number, err := strconv.ParseFloat(text, 64); err == nil {
 		return number, !math.IsNaN(number) && !math.IsInf(number, 0)
@@ -318,7 +324,8 @@ func byNumber(a, b reading) int {
 	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.runtime, b.runtime))
 }
 
-// median returns the lower median of the values, or "" without values.
+// median returns the median of the readings. For an even number of readings, it returns the lower one of the two middle
+// readings. It returns "" if there are no readings.
 func median(all []reading) string {
 	if len(all) == 0 {
 		return ""
@@ -327,8 +334,8 @@ func median(all []reading) string {
 	return sorted[(len(sorted)-1)/2].text
 }
 
-// worst returns the lowest value for a check with only a lower bound, and otherwise the highest. It returns nil without
-// values.
+// worst returns the lowest reading if the check has only a lower bound, and otherwise the highest. It returns nil if
+// there are no readings.
 func worst(c fleet.Check, all []reading) *reading {
 	if len(all) == 0 {
 		return nil

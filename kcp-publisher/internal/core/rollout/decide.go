@@ -41,7 +41,7 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 				decisions[i].Try = p.spec.To
 			}
 		}
-		// The bundle must repeat the rollback until the runtime has applied it.
+		// Every bundle repeats the rollback until the runtime has applied it.
 		if back && m.touched && !has {
 			decisions[i].Undo = p.spec.To
 		}
@@ -49,8 +49,8 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 	return decisions
 }
 
-// Keep returns the version of a runtime that must not be updated: the last good version, or its own version if that is
-// newer.
+// Keep returns the version that a runtime has while the rollout does not update it. This is the last good version or,
+// if newer, the runtime's own version.
 func Keep(good, own string) string {
 	if own == "" || own == good || good != "" && bundle.Older(own, good) {
 		return good
@@ -58,7 +58,8 @@ func Keep(good, own string) string {
 	return own
 }
 
-// held returns the reason why a wave's runtimes are not updated yet. It does not change while the wave makes progress.
+// held returns the reason why a wave's runtimes are not updated yet. The text does not contain the wave's progress, so
+// that it rarely changes.
 func (p *plan) held(wave int) string {
 	text := fmt.Sprintf("rollout %s holds version %s", p.name, p.spec.To)
 	switch {
@@ -72,7 +73,7 @@ func (p *plan) held(wave int) string {
 	return fmt.Sprintf("%s: wave %s", text, p.spec.Waves[wave].Name)
 }
 
-// maxListedFailures limits the failed runtimes in the status, and maxReasonBytes limits each reason.
+// The status lists at most maxListedFailures failed runtimes. Each reason has at most maxReasonBytes.
 const maxListedFailures, maxReasonBytes = 10, 300
 
 func (p *plan) count(runtimes []Runtime) {
@@ -91,7 +92,7 @@ func (p *plan) count(runtimes []Runtime) {
 		}
 	}
 	if p.back() {
-		s.Failed = max(s.Failed, failedBefore) // a failed runtime still counts after its rollback
+		s.Failed = max(s.Failed, failedBefore) // after a rollback, its failed runtimes still count
 	}
 	s.Wave = fmt.Sprintf("%d/%d %s", current+1, len(p.waves), s.Waves[current].Name)
 	s.Progress = fmt.Sprintf("%d/%d", s.Updated, s.Total)
@@ -100,7 +101,8 @@ func (p *plan) count(runtimes []Runtime) {
 	p.estimate(current)
 }
 
-// During a rollback, the status still lists the failures that caused the rollback.
+// recordFailures writes the failed runtimes to the status. During a rollback, it keeps the failures that caused the
+// rollback.
 func (p *plan) recordFailures(runtimes []Runtime) {
 	var failures []fleet.RuntimeFailure
 	for i := range p.members {
@@ -120,7 +122,8 @@ func (p *plan) recordFailures(runtimes []Runtime) {
 	}
 }
 
-// estimate uses the average time per updated runtime and the remaining soak times.
+// estimate sets the estimated end of the rollout from the average time per updated runtime and the remaining soak
+// times.
 func (p *plan) estimate(current int) {
 	p.status.EstimatedEnd = nil
 	started := p.status.StartedAt
@@ -132,7 +135,7 @@ func (p *plan) estimate(current int) {
 		soak, w := p.spec.Waves[i].Soak.Duration, &p.status.Waves[i]
 		switch {
 		case i > current && p.waits(i) != "":
-			return // an operator can approve the wave at any time
+			return // no estimate, because the time of the approval is unknown
 		case w.ProvenAt != nil:
 			soaked += soak
 		case w.ReadyAt != nil:

@@ -19,7 +19,8 @@ type Track struct{ Module, Channel string }
 // MarshalText encodes a track as the key of a JSON object.
 func (t Track) MarshalText() ([]byte, error) { return []byte(t.Module + "/" + t.Channel), nil }
 
-// Gates are the gates of all tracks. They are immutable once they are in use.
+// Gates maps each track (a module in a channel) to the Gate that decides about its versions. It must not be changed
+// after its creation.
 type Gates map[Track]*Gate
 
 // Gate decides which version each runtime that follows a track can have.
@@ -28,17 +29,18 @@ type Gate struct {
 	from, to string
 	open     bool
 	held     string
-	// decisions are the distinct decisions. decided contains the index in decisions by runtime ID. A runtime without an
-	// entry is new.
+	// decisions contains each different Decision once. decided maps a runtime ID to an index in decisions. A runtime
+	// that is not in decided is new.
 	decisions []Decision
 	decided   map[string]int32
-	// checks are the checks of each wave.
+	// checks contains the checks of each wave.
 	checks []Checks
-	// awaited are the runtimes whose report the rollout awaits.
+	// awaited contains the IDs of the runtimes whose reports the rollout is waiting for.
 	awaited []string
 }
 
-// NewGate returns the gate of a track from a step of its newest rollout.
+// NewGate returns the Gate of a track (a module in a channel). newest is the newest rollout of the track, and step is
+// the next step of this rollout.
 func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	g := &Gate{rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To}
 	if step.Status.State == fleet.RolloutSucceeded {
@@ -65,7 +67,7 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	return g
 }
 
-// decision returns false if the plan did not contain the runtime.
+// decision returns the Decision for a runtime. It returns false if the rollout's plan did not contain the runtime.
 func (g *Gate) decision(runtime string) (Decision, bool) {
 	at, known := g.decided[runtime]
 	if !known {
@@ -74,9 +76,9 @@ func (g *Gate) decision(runtime string) (Decision, bool) {
 	return g.decisions[at], true
 }
 
-// Decide returns the decision for a runtime. own is the runtime's current version. A new runtime does not get the
-// promoted version, and a runtime with a newer version than the last good one keeps it. Only a decision with Undo is a
-// rollback.
+// Decide returns the Decision for a runtime. own is the runtime's current version. A new runtime does not get the
+// promoted version. A runtime with a newer version than the last good version keeps it. A Decision is a rollback only
+// if Undo is set.
 func (g *Gate) Decide(runtime, own string) Decision {
 	d, known := g.decision(runtime)
 	switch {
@@ -91,8 +93,9 @@ func (g *Gate) Decide(runtime, own string) Decision {
 	return Decision{Version: Keep(g.from, own), Held: g.held}
 }
 
-// Shown returns the version of the track's channel in a runtime's catalog, which is the version that the runtime can
-// have. own is the runtime's current version. offered is the channel's version in the control plane.
+// Shown returns the version of the track's channel to publish in a runtime's catalog. It is the version that the
+// rollout allows in the runtime. own is the runtime's current version. offered is the channel's version in the control
+// plane.
 func (g *Gate) Shown(runtime, own, offered string) string {
 	if g == nil || g.open {
 		return offered
@@ -103,7 +106,8 @@ func (g *Gate) Shown(runtime, own, offered string) string {
 	return cmp.Or(g.from, offered)
 }
 
-// alike reports whether two gates are the same object, or are open with the same version.
+// alike reports whether two Gates certainly make the same decisions: they are the same object, or both let all runtimes
+// have the same version.
 func (g *Gate) alike(other *Gate) bool {
 	if g == nil || other == nil || g == other {
 		return g == other
@@ -111,7 +115,7 @@ func (g *Gate) alike(other *Gate) bool {
 	return g.open && other.open && g.to == other.to
 }
 
-// Same reports whether two sets of gates make the same decisions and await the reports of the same runtimes.
+// Same reports whether g and others make the same decisions and wait for the reports of the same runtimes.
 func (g Gates) Same(others Gates) bool {
 	return maps.EqualFunc(g, others, func(a, b *Gate) bool {
 		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.open == b.open && a.held == b.held &&
@@ -120,7 +124,7 @@ func (g Gates) Same(others Gates) bool {
 	})
 }
 
-// Moved returns the tracks whose gates can differ for some runtime.
+// Moved returns the tracks whose gates may make different decisions in g and others.
 func (g Gates) Moved(others Gates) map[Track]bool {
 	moved := map[Track]bool{}
 	for _, gates := range []Gates{g, others} {
@@ -133,19 +137,20 @@ func (g Gates) Moved(others Gates) map[Track]bool {
 	return moved
 }
 
-// Equal reports whether two gates make the same decision for a runtime. own is the runtime's current version.
+// Equal reports whether two Gates make the same decision for a runtime. own is the runtime's current version.
 func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 	if g == nil || other == nil {
 		return g == other
 	}
 	a, b := g.Decide(runtime, own), other.Decide(runtime, own)
 	if a.Undo == "" && b.Undo == "" && a.Held != "" && b.Held != "" {
-		a.Held, b.Held = "", "" // bundles contain the text of Held only in a rollback
+		// Bundles contain the text in Held only during a rollback.
+		a.Held, b.Held = "", ""
 	}
 	return a == b && (a.Checks == 0 || sameChecks(g.checks[a.Checks-1:a.Checks], other.checks[b.Checks-1:b.Checks]))
 }
 
-// Awaited returns the runtimes whose report a rollout awaits.
+// Awaited returns the IDs of the runtimes whose reports a rollout is waiting for.
 func (g Gates) Awaited() map[string]bool {
 	all := map[string]bool{}
 	for _, gate := range g {
@@ -156,8 +161,8 @@ func (g Gates) Awaited() map[string]bool {
 	return all
 }
 
-// Given returns, by module, the rollout that selected the module's version. before is the record of the previous
-// bundle, or nil. issued is the time of the new bundle.
+// Given maps each module of a new bundle to the rollout that selected the module's version. before is the entry of the
+// previous bundle in the Kyma's status, or nil. issued is the time of the new bundle.
 func (g Gates) Given(
 	runtime string, manifests []bundle.Manifest, before *v1beta2.PublishedBundle, issued time.Time,
 ) map[string]v1beta2.GivenVersion {

@@ -11,11 +11,11 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// postponeSettles is how long a postponed runtime still counts toward maxConcurrent, because the publisher may already
-// be pushing its bundle.
+// A postponed runtime counts toward maxConcurrent for postponeSettles, because the publisher may already be pushing its
+// bundle.
 const postponeSettles = time.Minute
 
-// grant selects the next runtimes of started waves to update. Postponed runtimes come last.
+// grant selects the runtimes to update next from the started waves, within maxConcurrent. Postponed runtimes come last.
 func (p *plan) grant(runtimes []Runtime) {
 	forward := p.active() || p.status.State == fleet.RolloutSucceeded
 	updated := 0
@@ -58,20 +58,21 @@ func (p *plan) grant(runtimes []Runtime) {
 	}
 }
 
-// open reports whether more runtimes of started waves can be updated. It returns false for a paused rollout, and for a
-// waiting rollout without an updated runtime.
+// open reports whether the rollout may update more runtimes. It returns false if the rollout is paused. It also returns
+// false if the rollout is waiting and has not updated any runtime yet.
 func (p *plan) open(updated int) bool {
 	return !p.spec.Paused && (updated > 0 || p.status.State != fleet.RolloutWaiting)
 }
 
-// slots describes how much of a wave's maxConcurrent is used by runtimes that are not updated yet.
+// slots counts the part of a wave's maxConcurrent that is taken by runtimes that were selected but do not have the
+// version yet.
 type slots struct {
 	taken int
-	// postponed contains the time at which each runtime was postponed.
+	// postponed maps the ID of each postponed runtime to the time at which it was postponed.
 	postponed map[string]metav1.Time
 }
 
-// since returns the time at which a runtime was postponed, or zero.
+// since returns the time at which a runtime was postponed. It returns zero if the runtime is not postponed.
 func (s slots) since(runtime string) time.Time { return s.postponed[runtime].Time }
 
 // settling reports whether the publisher may still be pushing the bundle of a postponed runtime.
@@ -88,9 +89,9 @@ func (s slots) status() []fleet.PostponedRuntime {
 	return all
 }
 
-// keepSlots grants the version again to runtimes of the previous grant that have not received it yet. granted contains
-// the ids of these runtimes. keepSlots postpones a runtime if the version cannot be resolved for it, or if no bundle
-// could be published to it for longer than offlineAfter.
+// keepSlots selects those runtimes again that were selected before and have not received the version yet. granted
+// contains the IDs of the runtimes that were selected before. keepSlots postpones a runtime if the version cannot be
+// resolved for it, or if the publisher could not publish to it for longer than offlineAfter.
 func (p *plan) keepSlots(number int, granted []string, postponed []fleet.PostponedRuntime, runtimes []Runtime) slots {
 	kept := slots{postponed: map[string]metav1.Time{}}
 	if len(granted)+len(postponed) == 0 {

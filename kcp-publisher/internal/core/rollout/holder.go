@@ -6,18 +6,18 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Holder decides for which runtimes a rollout delays the promoted version. It uses only the rollout's recorded status.
-// It is safe for concurrent use.
+// Holder decides in which runtimes a rollout delays the promoted version. It uses only the status of the Rollout
+// object. It is safe for concurrent use.
 type Holder struct {
 	Rollout *fleet.Rollout
 	plan    plan
-	// readable is true if the rollout's course is valid and its status contains all waves. held contains the message
-	// for runtimes without a wave, followed by the message for each wave.
+	// readable is true if the rollout's course is valid and its status contains all waves. The first element of held is
+	// the message for runtimes that no wave selects. The messages for each wave follow.
 	readable bool
 	held     []string
 }
 
-// NewHolder returns the holder of a rollout, or nil if the rollout does not delay versions.
+// NewHolder returns the Holder of a track's newest rollout. It returns nil if the rollout does not delay versions.
 func NewHolder(newest *fleet.Rollout) *Holder {
 	if state := newest.Status.State; state == fleet.RolloutSuperseded || state == fleet.RolloutSucceeded {
 		return nil
@@ -32,17 +32,19 @@ func NewHolder(newest *fleet.Rollout) *Holder {
 	return h
 }
 
-// Touched reports whether the rollout updated the runtime.
+// Touched reports whether this rollout selected the runtime's current version.
 func (h *Holder) Touched(runtime *Runtime) bool {
 	return runtime.Given != nil && runtime.Given.Rollout == h.plan.name
 }
 
-// HoldsNothingFrom reports whether the rollout cannot delay an upgrade of a runtime with this version.
+// HoldsNothingFrom reports whether the rollout cannot delay anything in a runtime with this version, because it is the
+// promoted version.
 func (h *Holder) HoldsNothingFrom(version string) bool {
 	return h.readable && version == h.plan.spec.To && !h.plan.back()
 }
 
-// Why returns the reason why the rollout delays the promoted version in a runtime, or "".
+// Why returns the reason why the rollout delays the promoted version in a runtime. It returns "" if the version is not
+// delayed.
 func (h *Holder) Why(runtime *Runtime) string {
 	back, touched := h.plan.back(), h.Touched(runtime)
 	switch {

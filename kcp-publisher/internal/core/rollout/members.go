@@ -16,37 +16,48 @@ import (
 type memberState int
 
 const (
-	unaffected memberState = iota // the runtime has the promoted or a newer version, but not from this rollout
-	waiting                       // the runtime does not have the version yet
-	silent                        // the runtime does not have the version yet, and is silent or cannot get a bundle
-	inFlight                      // the runtime has the version and has not reported whether it works
-	outdated                      // the runtime does not have the version yet, and its agent does not support checks
-	unresolved                    // the runtime does not have the version yet, and the version cannot be resolved for it
-	measuring                     // the module is ready in the version, but not all checks are Passed
-	updated                       // the runtime reported the module as ready with exactly the published bundle
-	failed                        // the runtime reported a failure, or that the module is not ready after the deadline
-	deferred                      // the runtime has the version and is silent, or waits for its maintenance window
-	reverted                      // the runtime has returned to the last good version
+	// The runtime has the promoted version or a newer one, but not because of this rollout.
+	unaffected memberState = iota
+	// The runtime does not have the promoted version yet.
+	waiting
+	// The runtime does not have the promoted version yet. It is silent, or the publisher cannot publish to it.
+	silent
+	// The bundle has the promoted version, but the runtime has not reported whether the module works.
+	inFlight
+	// The runtime does not have the promoted version yet, because its agent does not support checks.
+	outdated
+	// The runtime does not have the promoted version yet, because the version cannot be resolved for it.
+	unresolved
+	// The module is ready in the promoted version, but not all checks have passed.
+	measuring
+	// The runtime reported the module as ready in the promoted version, and all checks have passed.
+	updated
+	// The runtime reported a failure, or the module was not ready in time.
+	failed
+	// The bundle has the promoted version, but the runtime is silent or waits for its maintenance window.
+	deferred
+	// The runtime has returned to the last good version.
+	reverted
 )
 
 type member struct {
 	place int64
-	wave  int // index of the wave, or -1
+	wave  int // index of the runtime's wave, or -1
 	state memberState
-	// touched is true if the runtime got its version from this rollout.
+	// touched is true if this rollout selected the runtime's current version.
 	touched bool
 	granted bool
-	// works is true if an unaffected runtime has the promoted version and is ready, and all checks of its wave have
-	// passed.
+	// works is true if an unaffected runtime has the promoted version, the module is ready, and all checks of the
+	// runtime's wave have passed.
 	works bool
-	// unsure is true if the runtime looks silent, but another publisher may have received a report.
+	// unsure is true if the runtime looks silent but another publisher may have received a newer report.
 	unsure bool
-	reason string // reason of a failure
-	// unchecked describes the checks that did not pass, or is empty.
+	reason string // reason for the state failed
+	// unchecked describes the checks that have not passed, or is empty.
 	unchecked string
 }
 
-// classify sets the state of every runtime and counts the runtimes of each wave.
+// classify sets the memberState of every runtime and counts the runtimes of each wave by state.
 func (p *plan) classify(runtimes []Runtime) {
 	for i := range runtimes {
 		m := &p.members[i]
@@ -101,8 +112,8 @@ func (p *plan) classify(runtimes []Runtime) {
 	}
 }
 
-// countWorking counts an unaffected runtime in which the promoted version works. If its update time is unknown, the
-// soak time begins at the start of this rollout.
+// countWorking counts an unaffected runtime in which the promoted version works. The soak time starts when the runtime
+// was updated or, if that time is unknown, when this rollout started.
 func (w *wave) countWorking(r *Runtime, rolloutStart time.Time) {
 	w.working++
 	since := rolloutStart
@@ -114,7 +125,7 @@ func (w *wave) countWorking(r *Runtime, rolloutStart time.Time) {
 	}
 }
 
-// start returns the time when the rollout started, or now before the first step.
+// start returns the time when the rollout started. Before the first step, it returns the current time.
 func (p *plan) start() time.Time {
 	if p.status.StartedAt != nil {
 		return p.status.StartedAt.Time
@@ -122,8 +133,8 @@ func (p *plan) start() time.Time {
 	return p.situation.Now
 }
 
-// unread reports whether another publisher may have received an unrecorded report of the runtime. A rollout waits for
-// such a report, but not longer than offlineAfter.
+// unread reports whether another publisher may have received a report of the runtime that is not in the Kyma's status
+// yet. A rollout waits for such a report, but not longer than offlineAfter.
 func (p *plan) unread(r *Runtime) bool {
 	return r.lastReport().MayArrive(p.spec.OfflineAfter.Duration, p.situation.Now)
 }
@@ -135,7 +146,7 @@ func (r *Runtime) lastReport() silence.LastReport {
 func (p *plan) classifyMember(m *member, r *Runtime) {
 	state := r.lastReport().State(p.spec.OfflineAfter.Duration, p.situation.Now)
 	quiet := state == silence.Never || state == silence.Silent
-	// The rollout waits until this publisher has read the report.
+	// If unsure is true, the rollout waits until this publisher has read the runtime's report.
 	m.unsure = state == silence.Uncertain
 	m.touched = r.Given != nil && r.Given.Rollout == p.name
 	switch {
@@ -143,7 +154,8 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 		p.classifyWithVersion(m, r, quiet)
 	case m.touched && r.Version == p.spec.From && p.back():
 		m.state = inFlight
-		// The runtime waited for its maintenance window and never installed the promoted version.
+		// The runtime may never have installed the promoted version, for example because it waited for its maintenance
+		// window.
 		if r.Current || r.Waits || quiet || p.late(m, r) {
 			m.state = reverted
 		}
@@ -161,7 +173,8 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 	}
 }
 
-// inTrouble reports whether the runtime's last report is a failure according to the wave's failsOn.
+// inTrouble reports whether the runtime's last report is about the newest bundle and shows a symptom in the wave's
+// failsOn.
 func (p *plan) inTrouble(m *member, r *Runtime) bool {
 	symptom := symptom(r.State)
 	return r.Current && symptom != "" && p.failsOn(m.wave, symptom)
@@ -171,7 +184,8 @@ func (r *Runtime) wasReady() bool {
 	return r.Given != nil && r.Given.Ready || r.Current && r.State == v1beta2.StateReady
 }
 
-// Most runtimes have the last good version, so its result is precomputed.
+// newer reports whether a version is newer than the promoted version. Most runtimes have the last good version, so its
+// result is computed only once.
 func (p *plan) newer(version string) bool {
 	if version == p.spec.From {
 		return p.downwards
@@ -195,7 +209,8 @@ func (p *plan) classifyWithVersion(m *member, r *Runtime, quiet bool) {
 	case r.Unpublishable && p.unpublishableTooLong(m, r):
 		m.state = deferred
 	case r.Unpublishable:
-		m.state = inFlight // the publisher records no reports of a runtime to which it cannot publish
+		// The publisher does not record the reports of a runtime to which it cannot publish.
+		m.state = inFlight
 	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.late(m, r):
 		m.state, m.reason = failed,
 			fmt.Sprintf("not ready %s after the version was published: %s", p.spec.Waves[m.wave].Deadline.Duration,
@@ -226,20 +241,21 @@ func (p *plan) failsOn(wave int, symptom fleet.Symptom) bool {
 	return wave >= 0 && slices.Contains(p.spec.Waves[wave].FailsOn, symptom)
 }
 
-// unpublishableTooLong reports whether the publisher could not publish to a runtime of a started wave for longer than
-// the wave's deadline. Such a runtime must not stop the wave.
+// unpublishableTooLong reports whether the publisher has been unable to publish to a runtime for longer than the
+// deadline of the started wave. Such a runtime must not block the wave.
 func (p *plan) unpublishableTooLong(m *member, r *Runtime) bool {
 	if m.wave < 0 || p.status.Waves[m.wave].StartedAt == nil {
 		return false
 	}
 	since := r.UnpublishableSince
 	if started := p.status.Waves[m.wave].StartedAt.Time; started.After(since) {
-		since = started // the problem may have started before the wave
+		since = started // the problem may be older than the wave
 	}
 	return p.situation.Now.Sub(since) > p.spec.Waves[m.wave].Deadline.Duration
 }
 
-// late reports whether the runtime has reported after its deadline. A silent runtime is not late.
+// late reports whether the deadline has passed and the runtime has sent a report since then. A silent runtime is never
+// late.
 func (p *plan) late(m *member, r *Runtime) bool {
 	if m.wave < 0 {
 		return false

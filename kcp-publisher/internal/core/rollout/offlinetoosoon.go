@@ -7,8 +7,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// OfflineTooSoon returns a message if a course's offlineAfter is too short for healthy runtimes, or "". quiet is the
-// longest time between two reports of a healthy runtime.
+// OfflineTooSoon returns a message if a course's offlineAfter is so short that healthy runtimes would count as offline.
+// Otherwise, it returns "". quiet is the longest time between two reports of a healthy runtime.
 func OfflineTooSoon(course fleet.Course, quiet time.Duration) string {
 	if course.OfflineAfter.Duration > quiet {
 		return ""

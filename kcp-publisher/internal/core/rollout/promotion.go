@@ -11,7 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Covering returns the policy that applies to a track, or nil. The first matching policy by name applies.
+// Covering returns the RolloutPolicy that applies to a track, or nil. If several policies match the track, the first
+// one by name applies.
 func Covering(policies []fleet.RolloutPolicy, track Track) *fleet.RolloutPolicy {
 	var first *fleet.RolloutPolicy
 	for i := range policies {
@@ -35,7 +36,7 @@ func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
 	})
 }
 
-// Newer returns the name of the newest rollout of a rollout's track, or "" if the rollout itself is the newest.
+// Newer returns the name of the newest rollout of the same track. It returns "" if the given rollout is the newest.
 func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
 	newest := than
 	for i := range all {
@@ -51,15 +52,16 @@ func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
 	return newest.Name
 }
 
-// Name returns the name of the rollout of a track with this revision.
+// Name returns the object name of the Rollout of a track with this revision.
 func Name(track Track, revision int64) string {
-	const maxModule = 180 // an object name of 253 bytes also contains the channel and the revision
+	// The name also contains the channel and the revision, and can have at most 253 bytes.
+	const maxModule = 180
 	module := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(track.Module))
 	return fmt.Sprintf("%.*s-%s-%d", maxModule, module, track.Channel, revision)
 }
 
-// Next returns the rollout to create for the channel's version, or nil. runtimes are the runtimes that follow the
-// track.
+// Next returns the Rollout to create for the new version of a channel, or nil if none is needed. runtimes contains the
+// runtimes that follow the track.
 func Next(
 	policy *fleet.RolloutPolicy, track Track, version string, newest *fleet.Rollout, runtimes []Runtime,
 ) *fleet.RolloutSpec {
@@ -68,7 +70,7 @@ func Next(
 		from = mostCommon(version, runtimes)
 	} else {
 		if newest.Status.State == fleet.RolloutRollingBack {
-			return nil // no new rollout starts before the rollback is finished
+			return nil // no new rollout before the rollback is finished
 		}
 		if newest.Spec.To == version && !repeatable(newest) {
 			return nil
@@ -84,25 +86,25 @@ func Next(
 	}
 }
 
-// repeatable reports whether another rollout of the same version can follow an ended rollout. After a stopped or
-// rolled-back rollout, an operator must have requested a retry, or the channel must have had another version since.
+// repeatable reports whether a new rollout may promote the same version as an ended rollout. If the ended rollout was
+// stopped or rolled back, an operator must have requested a retry, or the channel must have had another version since
+// then.
 func repeatable(ended *fleet.Rollout) bool {
 	state := ended.Status.State
 	return state == fleet.RolloutSuperseded || (state == fleet.RolloutStopped || state == fleet.RolloutRolledBack) &&
 		(ended.Spec.Retry || ended.Status.ReleasedAt != nil)
 }
 
-// releasable reports whether a stopped or rolled-back rollout is about a version that its channel does not have
-// anymore.
+// releasable reports whether a rollout was stopped or rolled back and its channel no longer has the promoted version.
 func releasable(state fleet.RolloutState, held, channel string) bool {
 	ended := state == fleet.RolloutStopped || state == fleet.RolloutRollingBack || state == fleet.RolloutRolledBack
 	return ended && channel != held
 }
 
-// lastGood returns the version to which runtimes return if the next promotion after a rollout fails:
-//   - the version that was published without a policy after the rollout, if any;
-//   - the rollout's promoted version, if every runtime has it;
-//   - otherwise, the rollout's last good version.
+// lastGood returns the version to which runtimes return if the next promotion fails. before is the previous rollout.
+//   - If a version was published without a policy after the previous rollout, it is that version.
+//   - If every runtime has the promoted version of the previous rollout, it is that version.
+//   - Otherwise, it is the last good version of the previous rollout.
 func lastGood(before *fleet.Rollout) string {
 	if before.Status.VersionWithoutPolicy != "" {
 		return before.Status.VersionWithoutPolicy
@@ -114,16 +116,17 @@ func lastGood(before *fleet.Rollout) string {
 	return before.Spec.From
 }
 
-// needsNoRollout reports whether the newest rollout of the track ended with another version and no policy applies to
-// the channel's version.
+// needsNoRollout reports whether the channel's version is published without a rollout, because no policy applies to it
+// and the newest rollout of the track has ended with another version.
 func needsNoRollout(newest *fleet.Rollout, channel string, policy *fleet.RolloutPolicy) bool {
-	// A rollout that must roll runtimes back must be planned.
+	// If the runtimes must return to an older version, the newest rollout must roll them back.
 	returns := channel == newest.Spec.From || newest.Spec.Undo
 	return Finished(newest.Status.State) && newest.Spec.To != channel && !returns &&
 		(policy == nil || newest.Status.VersionWithoutPolicy == channel)
 }
 
-// updatedEverywhere reports whether every runtime is updated, the last wave is ready, and all other waves are proven.
+// updatedEverywhere reports whether every runtime is updated, the last wave is ready, and all other waves have proved
+// the version.
 func updatedEverywhere(status fleet.RolloutStatus) bool {
 	if status.Total == 0 || status.Updated < status.Total {
 		return false
@@ -136,8 +139,8 @@ func updatedEverywhere(status fleet.RolloutStatus) bool {
 	return true
 }
 
-// proven reports whether an earlier rollout of the track succeeded with the version, or started when it was the last
-// good version.
+// proven reports whether an earlier rollout of the track proved this version: it promoted the version successfully, or
+// the version was its last good version.
 func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	return slices.ContainsFunc(own, func(r *fleet.Rollout) bool {
 		brought := r.Spec.To == of.Spec.To && r.Status.State == fleet.RolloutSucceeded && r.Status.Updated > 0
@@ -145,15 +148,16 @@ func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	})
 }
 
-// mostCommon returns the most common older version among runtimes, which is the last good version of a track without
-// rollouts. It returns "" if no rollout is needed.
+// mostCommon returns the most common version that is older than the promoted one. It is the last good version of a
+// track without rollouts. If at least as many runtimes already have the promoted version, it returns "", because no
+// rollout is needed.
 func mostCommon(promoted string, runtimes []Runtime) string {
 	votes := map[string]int{}
 	for i := range runtimes {
 		votes[runtimes[i].Version]++
 	}
 	best := ""
-	for _, version := range slices.Sorted(maps.Keys(votes)) { // a fleet has few versions
+	for _, version := range slices.Sorted(maps.Keys(votes)) { // sorting is cheap, because a fleet has few versions
 		if bundle.Older(version, promoted) && (best == "" || votes[version] > votes[best]) {
 			best = version
 		}

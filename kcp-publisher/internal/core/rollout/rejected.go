@@ -7,8 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Rejected returns the newest rollout of a version if it was stopped or rolled back, or nil. rollouts are the rollouts
-// of one track.
+// Rejected returns the newest rollout that promoted a version if it was stopped or rolled back. Otherwise, it returns
+// nil. rollouts contains the rollouts of one track.
 func Rejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
 	var last *fleet.Rollout
 	for _, r := range rollouts {
@@ -29,8 +29,8 @@ func Rejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
 	return nil
 }
 
-// Rejections returns the rollouts that were stopped or rolled back while their channel still has the version, in the
-// order of the channels.
+// Rejections returns the stopped or rolled-back rollouts whose promoted version is still in the channel. They have the
+// order of the channels in metas.
 func Rejections(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (all []*fleet.Rollout) {
 	byTrack := tracked(rollouts)
 	for i := range metas {
@@ -44,7 +44,7 @@ func Rejections(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (al
 	return all
 }
 
-// Rejection returns a message about a version whose rollout was stopped or rolled back.
+// Rejection returns a message about a version whose rollout r was stopped or rolled back.
 func Rejection(r *fleet.Rollout) string {
 	what := "rolled it back"
 	if r.Status.State == fleet.RolloutStopped {

@@ -1,13 +1,12 @@
-// Package rollout decides which runtimes can be updated to a promoted version, and why other runtimes must wait. It is
-// pure.
+// Package rollout decides which runtimes get a promoted version, and why other runtimes must wait. It performs no I/O.
 //
-// A rollout is the promotion of one module in one channel. Plan takes the rollout's status, the facts about every
-// runtime that follows the channel, and the time. It returns the next status and a Decision for each runtime. The
-// caller writes the status before it acts on a decision, so a restarted publisher makes the same decision.
+// A rollout promotes one module in one channel. Plan takes the rollout's status, the state of every runtime that
+// follows the channel, and the time. It returns the next status and a Decision for each runtime. The caller writes the
+// status before it acts on a Decision, so a restarted publisher makes the same decisions.
 //
-// A runtime is updated once a signed report contains exactly the published bundle, the module as ready, and every check
-// of its wave as Passed. A silent runtime and a runtime that waits for its maintenance window are deferred, which is
-// neither a success nor a failure. A wave starts when the updated runtimes of the previous wave have proven the
+// A runtime is updated if its signed report is about exactly the published bundle, the module is ready, and every check
+// of the runtime's wave has passed. A runtime that is silent or waits for its maintenance window is deferred. It counts
+// neither as a success nor as a failure. A wave starts after the updated runtimes of the previous wave have proved the
 // version.
 package rollout
 
@@ -23,30 +22,32 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Runtime contains the facts about a runtime that follows the module's channel.
+// Runtime contains the state of a runtime that follows the module's channel.
 type Runtime struct {
 	ID string
-	// Labels are the labels of the runtime's Kyma in the control plane.
+	// Labels contains the labels of the runtime's Kyma in the control plane.
 	Labels map[string]string
 	// LastReport is the time of the runtime's last report, or zero.
 	LastReport time.Time
-	// LatestUnrecorded is the latest time at which another publisher can have received an unrecorded report, or zero.
+	// LatestUnrecorded is the latest time at which another publisher may have received a report that is not in the
+	// Kyma's status. It is zero if this is impossible.
 	LatestUnrecorded time.Time
-	// Unpublishable is true if the publisher cannot publish a newer bundle to the runtime. UnpublishableSince is the
-	// start of the problem.
+	// Unpublishable is true if the publisher cannot publish a new bundle to the runtime. UnpublishableSince is the time
+	// at which this problem started.
 	Unpublishable      bool
 	UnpublishableSince time.Time
-	// Unresolved is the promoted version that the publisher could not resolve for the runtime, or empty. Message then
-	// contains the problem.
+	// Unresolved is the promoted version if the publisher could not resolve it for the runtime. Message is then the
+	// reason. Otherwise, Unresolved is empty.
 	Unresolved string
-	// Version is the module's version in the newest published bundle. It is empty if the bundle does not contain the
+	// Version is the module's version in the newest published bundle. It is empty if that bundle does not contain the
 	// module.
 	Version string
-	// Given is the rollout that selected Version, or nil.
+	// Given contains the rollout that selected Version and the reported results. It is nil if no rollout selected
+	// Version.
 	Given *v1beta2.GivenVersion
-	// Current is true if the last report contains the digest of the newest bundle, is for the same generation of the
-	// runtime's Kyma, and lists the module in Version. State and Message are the module's state and message in that
-	// report. They are only valid if Current is true, except for Message with Unresolved.
+	// Current is true if the last report is about the newest bundle and the same generation of the runtime's Kyma, and
+	// contains the module in Version. State and Message are the module's state and message in that report. They are
+	// only valid if Current is true. The only exception is Message if Unresolved is set.
 	Current bool
 	State   v1beta2.State
 	Message string
@@ -56,46 +57,48 @@ type Runtime struct {
 	LacksChecks bool
 }
 
-// Situation contains the inputs of a plan besides the rollout and its runtimes.
+// Situation contains the inputs of Plan other than the rollout and its runtimes.
 type Situation struct {
-	// Newer is the name of the track's next rollout, or empty for the newest.
+	// Newer is the name of a newer rollout of the same track. It is empty for the newest rollout.
 	Newer string
-	// Channel is the channel's current version.
+	// Channel is the version that the channel has now.
 	Channel string
-	// Proven is true if an earlier rollout proved the promoted version.
+	// Proven is true if an earlier rollout has already proved the promoted version.
 	Proven bool
 	Now    time.Time
 
-	// places caches the positions of runtimes in the order of waves. It can be nil.
+	// places caches the positions of runtimes in the order in which waves select them. It can be nil.
 	places places
 }
 
-// Decision is the version of the module that a runtime can have.
+// Decision is the version of the module that a rollout allows in a runtime.
 type Decision struct {
 	// Version is the allowed version, or empty if the runtime must not get the module yet.
 	Version string
-	// Undo is the newer version that a rollback replaces, or empty.
+	// Undo is the version that a rollback replaces with the older one in Version. It is empty if the Decision is not a
+	// rollback.
 	Undo string
-	// Held is the reason why the runtime cannot have the promoted version, or empty.
+	// Held is the reason why the runtime does not get the promoted version, or empty.
 	Held string
-	// Try is the promoted version if it could not be resolved for the runtime. The publisher resolves it in addition to
-	// Version to find out whether the runtime can have it later. Otherwise, Try is empty.
+	// Try is the promoted version if the publisher could not resolve it for the runtime. The publisher tries to resolve
+	// it in addition to Version, to find out when the problem is solved. Otherwise, Try is empty.
 	Try string
-	// Checks is the number of a wave, counted from 1. The runtime gets the checks of this wave with Version. If it is 0,
-	// the runtime keeps its current checks for the version.
+	// Checks is the number of a wave, starting at 1. The runtime gets this wave's checks together with Version. If
+	// Checks is 0, the runtime keeps its current checks.
 	Checks int
 }
 
-// Step is the next step of a rollout.
+// Step is the result of Plan: the rollout's next status and the decisions about its runtimes.
 type Step struct {
 	Status fleet.RolloutStatus
-	// Decisions are in the order of the runtimes. They are nil after a rollout succeeded or was superseded.
+	// Decisions contains a Decision for each runtime, in the order of the runtimes. It is nil if the rollout has
+	// succeeded or was superseded.
 	Decisions []Decision
-	// Awaited marks the runtimes whose report the rollout awaits, in the same order.
+	// Awaited is true for each runtime whose report the rollout is waiting for, in the order of the runtimes.
 	Awaited []bool
 }
 
-// Finished reports whether a rollout with this state has ended. An ended rollout can only change to a rollback.
+// Finished reports whether a rollout in this state has ended. A rollback is the only change that can follow.
 func Finished(state fleet.RolloutState) bool {
 	switch state {
 	case fleet.RolloutStopped, fleet.RolloutRolledBack, fleet.RolloutSuperseded, fleet.RolloutSucceeded:
@@ -104,7 +107,7 @@ func Finished(state fleet.RolloutState) bool {
 	return false
 }
 
-// plan computes one step.
+// plan computes one Step of a rollout.
 type plan struct {
 	name      string
 	spec      fleet.RolloutSpec
@@ -112,14 +115,14 @@ type plan struct {
 	situation Situation
 	members   []member
 	waves     []wave
-	// before is the state of the rollout before the step.
+	// before is the rollout's state before this step.
 	before fleet.RolloutState
-	// downwards is true if the promoted version is older than the last good version. Runtimes with the last good
-	// version then keep it.
+	// downwards is true if the promoted version is older than the last good version. In this case, runtimes with the
+	// last good version keep it.
 	downwards bool
 }
 
-// Plan decides the next step of a rollout. Equal arguments give equal steps.
+// Plan decides the next Step of a rollout. Equal arguments lead to equal results.
 func Plan(
 	name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runtimes []Runtime, situation Situation,
 ) Step {
@@ -162,7 +165,7 @@ func (p *plan) awaited(runtimes []Runtime) []bool {
 	return all
 }
 
-// The course is invalid, so every runtime keeps its version.
+// stuck returns a Step for an invalid course. Every runtime keeps its version.
 func (p *plan) stuck(runtimes []Runtime, why error) Step {
 	if p.active() {
 		p.status.State, p.status.Message = fleet.RolloutWaiting, "spec."+why.Error()
@@ -170,7 +173,7 @@ func (p *plan) stuck(runtimes []Runtime, why error) Step {
 	return p.hold(runtimes)
 }
 
-// Every runtime keeps its version.
+// hold returns a Step in which every runtime keeps its version.
 func (p *plan) hold(runtimes []Runtime) Step {
 	p.members = make([]member, len(runtimes))
 	for i, r := range runtimes {
@@ -179,7 +182,7 @@ func (p *plan) hold(runtimes []Runtime) Step {
 	return Step{Status: p.status, Decisions: p.decide(runtimes)}
 }
 
-// active reports whether the rollout still makes progress.
+// active reports whether the rollout can still update runtimes: it has not ended and is not rolling back.
 func (p *plan) active() bool {
 	return !Finished(p.status.State) && p.status.State != fleet.RolloutRollingBack
 }
@@ -188,7 +191,8 @@ func (p *plan) back() bool {
 	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
 }
 
-// changeDirection stops the rollout or rolls it back, after failures or at the request of an operator.
+// changeDirection stops the rollout or rolls it back if there are too many failures, or if an operator or a newer
+// rollout requires it.
 func (p *plan) changeDirection() {
 	state := &p.status.State
 	withdrawn := p.situation.Channel == p.spec.From && (p.active() || *state == fleet.RolloutStopped)
@@ -214,7 +218,8 @@ func (p *plan) changeDirection() {
 	}
 }
 
-// release records the first time at which the channel has another version than this rollout.
+// release records the first time at which the channel no longer has the promoted version of a stopped or rolled-back
+// rollout.
 func (p *plan) release() {
 	if s := &p.status; s.ReleasedAt == nil && p.situation.Newer == "" &&
 		releasable(s.State, p.spec.To, p.situation.Channel) {
@@ -223,7 +228,7 @@ func (p *plan) release() {
 	}
 }
 
-// stamp returns the time in whole seconds, as in the API. It rounds up, so that no soak time is too short.
+// stamp returns the current time in whole seconds, as in the API. It rounds up, so that a soak time is never too short.
 func (p *plan) stamp() metav1.Time {
 	now := p.situation.Now.UTC().Truncate(time.Second)
 	if now.Before(p.situation.Now) {
@@ -244,8 +249,8 @@ func (p *plan) startRollback(why string) {
 	p.checkRolledBack()
 }
 
-// checkRolledBack ends a rollback when every updated runtime has returned to the last good version, is silent, or is
-// overdue. Overdue runtimes must not block the next promotion.
+// checkRolledBack ends a rollback. Every updated runtime must have returned to the last good version, must be silent,
+// or must have missed the deadline. Runtimes that missed the deadline must not block the next promotion.
 func (p *plan) checkRolledBack() {
 	for i := range p.members {
 		m := &p.members[i]
@@ -256,13 +261,13 @@ func (p *plan) checkRolledBack() {
 	p.end(fleet.RolloutRolledBack, p.status.Message)
 }
 
-// overdue reports whether the deadline for the rollback of a runtime has passed.
+// overdue reports whether a runtime has missed the deadline for its rollback.
 func (p *plan) overdue(m *member) bool {
 	since := p.status.BackSince
 	return since == nil || m.wave < 0 || p.situation.Now.After(since.Add(p.spec.Waves[m.wave].Deadline.Duration))
 }
 
-// overBudget returns a message about the first wave with too many failures, or "".
+// overBudget returns a message about the first wave with more failures than maxFailures, or "".
 func (p *plan) overBudget() string {
 	for i := range p.waves {
 		w := &p.waves[i]
@@ -323,7 +328,7 @@ func (p *plan) success() string {
 	return "no runtime had to be updated"
 }
 
-// waits returns a message if a wave waits for an approval or selects no runtimes, or "".
+// waits returns a message if a wave waits for an approval or its selector matches no runtime. Otherwise, it returns "".
 func (p *plan) waits(wave int) string {
 	if slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name) {
 		return ""
@@ -341,8 +346,8 @@ func (p *plan) waits(wave int) string {
 	return ""
 }
 
-// unprovenRuntimes returns the number of runtimes in a wave that should prove the promoted version but cannot, for
-// example because they have a newer version. It returns 0 if another runtime proves the version.
+// unprovenRuntimes returns the number of runtimes in a wave if none of them can prove the promoted version, for example
+// because they all have a newer version. It returns 0 if other runtimes prove the version.
 func (p *plan) unprovenRuntimes(number int) int {
 	var all wave
 	later := 0

@@ -19,14 +19,16 @@ type Followers struct {
 	Runtimes []Runtime
 }
 
-// Round is the result of one evaluation of all tracks. The caller must write Create and Update before it uses Gates.
+// Round is the result of evaluating all tracks once. The caller must write the objects in Create and Update before it
+// uses Gates.
 type Round struct {
-	// Create are new rollouts with their first status. Update are rollouts with a changed status. Forget are old
-	// rollouts to delete.
+	// Create contains the new Rollouts with their first status. Update contains the Rollouts whose status changed.
+	// Forget contains the old Rollouts to delete.
 	Create, Update, Forget []*fleet.Rollout
-	// Gates are the gates by track. Without a gate, all runtimes can have the channel's version.
+	// Gates maps each track (a module in a channel) to the decisions about its runtimes. If a track is missing, all
+	// runtimes can have the channel's version.
 	Gates Gates
-	// Newest are the newest rollouts of all tracks, sorted by name.
+	// Newest contains the newest Rollout of each track, sorted by name.
 	Newest []*fleet.Rollout
 	// Active is true if a rollout is in progress.
 	Active bool
@@ -34,8 +36,8 @@ type Round struct {
 	places places
 }
 
-// AtRest returns a function that reports whether a track needs no plan: it has no policy and no rollout, or its newest
-// rollout succeeded and the channel still has that version.
+// AtRest returns a function that reports whether a track needs no Plan. This is the case if it has neither a policy nor
+// a Rollout, or if its newest Rollout succeeded and the channel still has the promoted version.
 func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track Track, channel string) bool {
 	byTrack := tracked(rollouts)
 	return func(track Track, channel string) bool {
@@ -47,7 +49,7 @@ func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track
 	}
 }
 
-// tracked omits rollouts that are being deleted.
+// tracked groups the Rollouts by track. It omits Rollouts that are being deleted.
 func tracked(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
 	byTrack := map[Track][]*fleet.Rollout{}
 	for i := range rollouts {
@@ -59,10 +61,11 @@ func tracked(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
 	return byTrack
 }
 
-// keptRollouts is the number of newest rollouts of a track that are never deleted.
+// The newest keptRollouts Rollouts of a track are never deleted.
 const keptRollouts = 10
 
-// NextRound decides the next step of all rollouts. The rollouts of a track that is missing in followers do not change.
+// NextRound decides the next step of all Rollouts. If followers does not contain a track, the Rollouts of this track do
+// not change.
 func NextRound(
 	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
 ) Round {
@@ -99,7 +102,8 @@ func (r *Round) track(
 		return
 	}
 	if policy == nil && newest != nil {
-		// If the policy was deleted, an active rollout and the next promotion use the course of the newest rollout.
+		// The policy was deleted, so use the course of the newest Rollout for an active Rollout and for the next
+		// promotion.
 		policy = &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: newest.Spec.Course}}
 		policy.Name = newest.Spec.Policy
 	}
@@ -115,7 +119,7 @@ func (r *Round) track(
 		return
 	}
 	if newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo {
-		// After the rollout succeeded, runtimes that were offline are updated immediately.
+		// The newest Rollout succeeded, so update runtimes that were offline immediately.
 		r.addRecordedGate(r.recordAllowedVersion(newest, "", now))
 		r.forget(own)
 		return
@@ -133,8 +137,8 @@ func (r *Round) track(
 	r.forget(own)
 }
 
-// Hold replaces the creation of a rollout that the API server refuses. All runtimes keep their versions, and why
-// becomes the message of their modules.
+// Hold must be called if the API server refuses to create a Rollout. It removes the Rollout from r, and all runtimes
+// keep their versions. why becomes the message of the module in these runtimes.
 func (r *Round) Hold(refused *fleet.Rollout, why string) {
 	same := func(other *fleet.Rollout) bool { return other.Name == refused.Name }
 	r.Create, r.Newest = slices.DeleteFunc(r.Create, same), slices.DeleteFunc(r.Newest, same)
@@ -144,8 +148,8 @@ func (r *Round) Hold(refused *fleet.Rollout, why string) {
 	r.Active = true
 }
 
-// recordAllowedVersion records in an ended rollout which version all runtimes can have without a rollout. An empty
-// version means the rollout's own version.
+// recordAllowedVersion writes the version that all runtimes can have without a rollout to the status of an ended
+// Rollout. An empty version means the version that this Rollout promoted.
 func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now time.Time) *fleet.Rollout {
 	p := newPlan(ended.Name, ended.Spec, ended.Status, Situation{Channel: version, Now: now})
 	p.release()
@@ -159,7 +163,7 @@ func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now t
 	return next
 }
 
-// addRecordedGate adds the gate for a rollout's recorded status without a next step. Unless the rollout succeeded,
+// addRecordedGate adds the decisions that follow from a Rollout's current status. If the Rollout has not succeeded,
 // every runtime keeps its version.
 func (r *Round) addRecordedGate(newest *fleet.Rollout) {
 	r.Gates[Track{newest.Spec.Module, newest.Spec.Channel}] = NewGate(newest, Step{Status: newest.Status}, nil)
@@ -167,7 +171,8 @@ func (r *Round) addRecordedGate(newest *fleet.Rollout) {
 }
 
 func (r *Round) addRollout(rollout *fleet.Rollout, status fleet.RolloutStatus, now time.Time) {
-	status.ObservedGeneration = max(rollout.Generation, 1) // the API server sets generation 1 for a new object
+	// The API server sets generation 1 when it creates an object.
+	status.ObservedGeneration = max(rollout.Generation, 1)
 	status.Conditions = conditions(rollout.Status.Conditions, status, now)
 	next := rollout.DeepCopy()
 	next.Status = status
@@ -183,7 +188,7 @@ func (r *Round) addRollout(rollout *fleet.Rollout, status fleet.RolloutStatus, n
 	r.Active = r.Active || !Finished(status.State)
 }
 
-// Tools such as kubectl wait use these conditions.
+// conditions returns the standard conditions for a Rollout's status. Tools such as `kubectl wait` use them.
 func conditions(before []metav1.Condition, status fleet.RolloutStatus, now time.Time) []metav1.Condition {
 	after := slices.Clone(before)
 	set := func(kind string, is metav1.ConditionStatus) {

@@ -16,14 +16,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxGranted limits the number of runtime IDs in one wave's status.
+// maxGranted limits the number of runtime IDs in the status of one wave.
 const maxGranted = 500
 
-// Rest is the name of the added wave for runtimes that no other wave selects.
+// Rest is the name of the wave that Complete adds for runtimes that no other wave selects.
 const Rest = "rest"
 
-// Complete returns the course with an additional last wave for the runtimes that no other wave selects. The wave copies
-// the previous wave's settings.
+// Complete returns the course with one more wave at the end, for the runtimes that no other wave selects. This wave has
+// the settings of the last wave in the course.
 func Complete(course fleet.Course) fleet.Course {
 	all := *course.DeepCopy()
 	last := all.Waves[len(all.Waves)-1]
@@ -40,7 +40,8 @@ func Complete(course fleet.Course) fleet.Course {
 	return all
 }
 
-// Check validates a course beyond the schema of the API server. The error names the field.
+// Check returns an error if a course is invalid in a way that the API server cannot detect with the CRD schema. The
+// error contains the field.
 func Check(course fleet.Course) error {
 	names := map[string]bool{}
 	for i, w := range course.Waves {
@@ -71,14 +72,15 @@ func Check(course fleet.Course) error {
 	return nil
 }
 
-// place returns a runtime's position in the order in which waves select runtimes. It is a hash, so it is the same in
-// all rollouts of a policy. It has 52 bits, so JSON represents it exactly.
+// place returns a runtime's position in the order in which waves with a percentage or a count select runtimes. The
+// position is a hash of the policy and the runtime, so it is the same in all rollouts of a policy. It has 52 bits,
+// because JSON numbers can represent these exactly.
 func place(policy, runtime string) int64 {
 	sum := sha256.Sum256([]byte(policy + "\x00" + runtime))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 12)
 }
 
-// places caches the results of place, by policy and runtime.
+// places maps a policy and a runtime to the result of place.
 type places map[string]map[string]int64
 
 func (p places) of(policy, runtime string) int64 {
@@ -100,46 +102,49 @@ func (p places) of(policy, runtime string) int64 {
 
 // wave counts a wave's runtimes by state.
 type wave struct {
-	selector labels.Selector // nil for a wave by percent or count
+	selector labels.Selector // nil for a wave with a percentage or a count
 	// unmatched is true if the selector matches no runtime.
 	unmatched bool
-	// total is the number of the wave's runtimes without the unaffected ones. The other fields count runtimes by state.
+	// total is the number of the wave's runtimes, except unaffected ones. The other fields count these runtimes by
+	// state.
 	total, updated, inFlight, failed, deferred int
-	// fresh counts the runtimes without the module.
+	// fresh counts the runtimes that do not have the module yet.
 	fresh int
-	// unaffected counts runtimes that have the promoted or a newer version, but not from this rollout. working counts
-	// the unaffected runtimes in which the promoted version works.
+	// unaffected counts the runtimes that have the promoted version or a newer one, but not because of this rollout.
+	// working counts those of them in which the promoted version works.
 	unaffected, working int
-	// workingSince is the latest time at which one of the working runtimes was updated, or zero.
+	// workingSince is the time at which the last of the working runtimes was updated, or zero.
 	workingSince time.Time
-	// unread counts the updated runtimes whose reports this publisher has not read since its start.
+	// unread counts the updated runtimes whose reports this publisher has not read since it started.
 	unread int
-	// unchecked describes the runtimes whose checks did not pass. measuring counts the ready runtimes whose checks are
-	// measured. outdated counts the runtimes whose agents do not support checks. overdue counts the measuring runtimes
-	// after their time for measurements.
+	// unchecked describes the runtimes whose checks have not passed. measuring counts the ready runtimes whose agents
+	// still measure the checks. overdue counts those of them whose time for measuring is over. outdated counts the
+	// runtimes whose agents do not support checks.
 	unchecked                    []string
 	measuring, outdated, overdue int
-	// broken lists the runtimes with failed checks.
+	// broken lists the failed checks and their runtimes.
 	broken []brokenCheck
-	// unresolved describes the runtimes that cannot get the version, because it cannot be resolved for them. They are
-	// part of deferred.
+	// unresolved describes the runtimes that cannot get the version because the publisher cannot resolve it for them.
+	// deferred includes these runtimes.
 	unresolved []string
-	// reachable are the indexes of the runtimes that wait for the version and are not silent.
+	// reachable contains the indexes of the runtimes that wait for the version and can get it now.
 	reachable []int
 
-	minReady, maxFailures, maxDeferred, maxConcurrent int // minReady and maxConcurrent are -1 if they are not set
+	// minReady and maxConcurrent are -1 if the wave does not set them.
+	minReady, maxFailures, maxDeferred, maxConcurrent int
 }
 
 func (p *plan) selectors() {
 	p.waves = make([]wave, len(p.spec.Waves))
 	for i := range p.spec.Waves {
 		if s := p.spec.Waves[i].Selector; s != nil {
-			p.waves[i].selector, _ = metav1.LabelSelectorAsSelector(s) // Check validated the selector
+			// The error is always nil, because the function Check validated the selector.
+			p.waves[i].selector, _ = metav1.LabelSelectorAsSelector(s)
 		}
 	}
 }
 
-// empty reports whether a wave's selector matches no runtime although the policy does not allow that.
+// empty reports whether a wave's selector matches no runtime although the wave does not set allowEmpty.
 func (p *plan) empty(number int) bool {
 	if !p.waves[number].unmatched || p.spec.Waves[number].AllowEmpty || p.situation.Proven {
 		return false
@@ -151,8 +156,8 @@ func (w *wave) matches(runtimes []Runtime) bool {
 	return slices.ContainsFunc(runtimes, func(r Runtime) bool { return w.selector.Matches(labels.Set(r.Labels)) })
 }
 
-// The first call records the last place of each wave with a percent or count, because the wave must not change during
-// the rollout.
+// begin assigns the runtimes to waves. In the first step, it also writes the last place of each wave with a percentage
+// or a count to the status, because such a wave must not change during the rollout.
 func (p *plan) begin(runtimes []Runtime) {
 	p.selectors()
 	p.members = make([]member, len(runtimes))
@@ -173,7 +178,8 @@ func (p *plan) begin(runtimes []Runtime) {
 	}
 }
 
-// checkWaves returns an error if an edit after the start left runtimes or a wave without an assignment.
+// checkWaves returns an error if an edit of a running rollout left a runtime without a wave, or a wave without a way to
+// select runtimes.
 func (p *plan) checkWaves(runtimes []Runtime) error {
 	for i, w := range p.spec.Waves {
 		if p.status.Waves[i].All {
@@ -224,7 +230,7 @@ func (p *plan) fixPlaces(runtimes []Runtime) {
 	}
 }
 
-// waveOf returns the index of the first wave that selects a runtime, or -1.
+// waveOf returns the index of the first wave that selects a runtime, or -1 if no wave selects it.
 func (p *plan) waveOf(runtime int, own labels.Set) int {
 	for i := range p.waves {
 		if s := p.waves[i].selector; s != nil && s.Matches(own) {
@@ -242,7 +248,7 @@ func (w *wave) budgets(spec fleet.Wave) {
 		if v == nil {
 			return otherwise
 		}
-		n, _ := intstr.GetScaledValueFromIntOrPercent(v, of, up) // Check validated the value
+		n, _ := intstr.GetScaledValueFromIntOrPercent(v, of, up) // cannot fail: the function Check validated the value
 		return n
 	}
 	w.minReady = scaled(spec.MinReady, w.total-w.deferred, true, -1)
@@ -254,8 +260,8 @@ func (w *wave) budgets(spec fleet.Wave) {
 	}
 }
 
-// defaultFailures returns the default of maxFailures: 1 %, but at least 1 in a wave of ten or more runtimes. A smaller
-// wave tolerates no failure.
+// defaultFailures returns the default value of maxFailures. It is 1 % of the wave's runtimes, and at least 1. It is 0
+// for a wave with fewer than smallWave runtimes.
 func defaultFailures(total int) int {
 	if total < smallWave {
 		return 0
@@ -263,17 +269,17 @@ func defaultFailures(total int) int {
 	return max(1, total/100)
 }
 
-// smallWave is the minimum number of runtimes in a wave that tolerates failures by default.
+// A wave with fewer than smallWave runtimes tolerates no failures by default.
 const smallWave = 10
 
-// unready returns the reason why a wave is not ready, or "".
+// unready returns the reason why a wave is not ready, or "" if it is ready.
 func (w *wave) unready() string {
 	need := w.minReady
 	if need < 0 {
 		need = w.total - w.deferred - w.failed
 	}
 	if w.total > 0 {
-		need = max(need, 1) // at least one runtime must be ready, even if all others are silent or failed
+		need = max(need, 1) // require one ready runtime, even if all others are deferred or failed
 	}
 	switch {
 	case w.updated+w.measuring < need:
@@ -285,8 +291,8 @@ func (w *wave) unready() string {
 	return ""
 }
 
-// soakedAt returns the end of the soak time of a wave that became ready at this time. A wave without runtimes to update
-// soaks from the last time at which one of its runtimes was updated.
+// soakedAt returns the end of a wave's soak time. ready is the time at which the wave became ready. For a wave without
+// runtimes to update, the soak time starts when the last working runtime was updated.
 func (p *plan) soakedAt(number int, ready time.Time) time.Time {
 	if w := &p.waves[number]; w.total == 0 {
 		ready = w.workingSince
@@ -308,12 +314,14 @@ func (w *wave) progressMessage(unready string, soaking bool) string {
 	return text
 }
 
-// addUnresolved records a runtime that cannot get the version, because it cannot be resolved.
+// addUnresolved adds a runtime to the message about runtimes that cannot get the version because the publisher cannot
+// resolve it.
 func (w *wave) addUnresolved(r *Runtime) {
 	w.unresolved = append(w.unresolved, r.ID+" ("+bundle.Bounded(r.Message, maxReasonBytes)+")")
 }
 
-// unreadMessage returns a message about reports that this publisher must read first, or "".
+// unreadMessage returns a message if this publisher must first read the reports of some updated runtimes. Otherwise, it
+// returns "".
 func (w *wave) unreadMessage() string {
 	if w.unread == 0 {
 		return ""

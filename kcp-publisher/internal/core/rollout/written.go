@@ -7,7 +7,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// NewestOfAll returns the newest rollout of each track. It ignores rollouts that are being deleted.
+// NewestOfAll returns the newest Rollout of each track. It ignores Rollouts that are being deleted.
 func NewestOfAll(rollouts []fleet.Rollout) (newest []*fleet.Rollout) {
 	for _, own := range tracked(rollouts) {
 		newest = append(newest, Newest(own))
@@ -15,8 +15,8 @@ func NewestOfAll(rollouts []fleet.Rollout) (newest []*fleet.Rollout) {
 	return newest
 }
 
-// Written returns the gates of recorded rollouts for some of their runtimes, such as the runtimes of one shard. The
-// decisions equal those of the Round that wrote the rollouts.
+// Written returns the decisions that follow from the current status of the Rollouts. They are the same as those of the
+// Round that wrote the Rollouts. followers can contain only some of the runtimes, such as the runtimes of one shard.
 func Written(
 	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
 ) Gates {
@@ -26,7 +26,7 @@ func Written(
 		seen, followed := followers[track]
 		switch {
 		case followed && needsNoRollout(newest, seen.Channel, Covering(policies, track)):
-			// Without a gate, every runtime can have the channel's version.
+			// Without a Gate, every runtime can have the channel's version.
 		case !followed, newest.Status.State == fleet.RolloutSucceeded:
 			gates[track] = NewGate(newest, Step{Status: newest.Status}, nil)
 		default:
@@ -38,11 +38,12 @@ func Written(
 	return gates
 }
 
-// Unlike Plan, recordedStep does not compute the next step.
+// recordedStep returns the decisions that follow from a Rollout's current status. Unlike Plan, it does not compute a
+// next status.
 func recordedStep(rollout *fleet.Rollout, runtimes []Runtime, situation Situation) Step {
 	p := newPlan(rollout.Name, rollout.Spec, rollout.Status, situation)
 	if Check(p.spec.Course) != nil || len(p.status.Waves) != len(p.spec.Waves) {
-		return p.hold(runtimes) // the rollout has not started, or its course is invalid
+		return p.hold(runtimes) // the Rollout has not started or its course is invalid
 	}
 	p.begin(runtimes)
 	p.classify(runtimes)
@@ -52,7 +53,8 @@ func recordedStep(rollout *fleet.Rollout, runtimes []Runtime, situation Situatio
 	return Step{Status: p.status, Decisions: p.decide(runtimes), Awaited: p.awaited(runtimes)}
 }
 
-// grantRecorded selects the runtimes in a wave's status or, without maxConcurrent, all reachable runtimes of the wave.
+// grantRecorded selects the runtimes to update. These are the runtimes in the wave's status or, if the wave has no
+// maxConcurrent, all reachable runtimes of the wave.
 func (p *plan) grantRecorded(number int, runtimes []Runtime) {
 	wave := &p.status.Waves[number]
 	if !p.active() || wave.StartedAt == nil {

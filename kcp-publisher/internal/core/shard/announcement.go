@@ -13,25 +13,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Announcement is the planner's message to the shards.
+// Announcement is the message from the planner to all shards.
 type Announcement struct {
-	// Holder is the planner's name in its lease. Shards is the planner's number of shards.
+	// Holder is the name of the planner in the planner's Lease. Shards is the number of shards that the planner is
+	// configured with.
 	Holder string `json:"holder"`
 	Shards int    `json:"shards"`
-	// State is the newest state of the control plane whose Rollouts have all been written.
+	// State identifies the control plane objects that the planner has processed. The planner has already written all
+	// Rollouts that these objects require.
 	State string `json:"state"`
-	// Active is true while a rollout is in progress. Shards then publish the times of their runtimes' reports.
+	// Active is true while a rollout is in progress. Each shard then publishes the report times of its runtimes.
 	Active bool `json:"active,omitempty"`
 }
 
-// Valid reports whether an announcement has this number of shards and comes from holder, the holder of the planner's
-// lease.
+// Valid reports whether an Announcement has this number of shards and comes from holder. The caller must read holder
+// from the planner's Lease.
 func (a Announcement) Valid(shards int, holder string) bool {
 	return a.State != "" && a.Shards == shards && a.Holder != "" && a.Holder == holder
 }
 
-// State returns a hash of the inputs of gates: the catalog, the policies, and the newest rollout of each track. It
-// ignores the progress of rollouts.
+// State returns a hash of the objects that determine the rollout decisions: the catalog, the RolloutPolicies, and the
+// newest Rollout of each track. A Rollout's progress does not change the hash.
 func State(catalog string, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) string {
 	type named struct {
 		Name       string

@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// Assign returns the member for each of n shards, or nil if members is empty. held contains the current holder of each
-// shard.
+// Assign returns the process that must publish each of n shards. members contains the names of all processes. held maps
+// each shard to the process that publishes it now. Assign returns nil if members is empty.
 //
-// The numbers of shards of two members differ by at most one. Shards move only if their holder is gone or has too many.
+// The number of shards per process differs by at most one. A shard moves only if its process is gone or has too many
+// shards.
 func Assign(n int, held map[int]string, members []string) map[int]string {
 	if len(members) == 0 {
 		return nil
@@ -26,7 +27,8 @@ func Assign(n int, held map[int]string, members []string) map[int]string {
 			free = append(free, shard)
 		}
 	}
-	// Members with more shards get the larger shares, so that fewer shards move.
+	// If the shards cannot be divided evenly, the processes that already have the most shards get one more, so that
+	// fewer shards move.
 	order := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(all[b]), len(all[a])), cmp.Compare(a, b))
 	})

@@ -1,11 +1,12 @@
-// Package shard divides a fleet among several publisher processes. It is pure.
+// Package shard divides the runtimes of a fleet among several publisher processes. It performs no I/O.
 //
-// A hash of the runtime ID assigns each runtime to one of a fixed number of shards. A process publishes for the shards
-// whose leases it holds. The holder of one additional lease is the planner, which writes rollouts, labels each Kyma
-// with its shard, and announces the planned state of the control plane.
+// There is a fixed number of shards. A hash of the runtime ID assigns each runtime to a shard. Each shard has a Lease,
+// and the process that holds the Lease publishes the shard's bundles. One more Lease selects the planner process. The
+// planner writes Rollouts and the shard label of each Kyma. It announces the control plane objects that it has
+// processed.
 //
-// The planner announces a state only after it has written all required Rollouts, and a shard resolves Kymas only while
-// its caches match the announced state. A promotion therefore cannot bypass its rollout.
+// The planner announces them only after it has written all required Rollouts. A shard resolves Kymas only while its
+// caches contain exactly the announced objects. Therefore, no shard can publish a promoted version without its rollout.
 package shard
 
 import (
@@ -23,6 +24,6 @@ func Of(runtime string, n int) int {
 	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(n))
 }
 
-// Label returns the value of the shard label of Kymas. The value contains n, so a process with another number of shards
-// ignores the label.
+// Label returns the value of a Kyma's shard label. The value contains the number of shards, so that a process with a
+// different number ignores the label.
 func Label(shard, n int) string { return fmt.Sprintf("%d-of-%d", shard, n) }

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// ReportTimes are the times of the last reports of a shard's runtimes. The statuses of Kymas are updated too rarely for
-// rollouts.
+// ReportTimes contains the time of the last report of each runtime in a shard. Rollouts need it, because the times in
+// the statuses of Kymas are updated too rarely.
 type ReportTimes struct {
-	// At is the time at which the report times were collected. Began is the time at which the shard's publisher first
-	// read reports.
+	// At is the time at which the report times were collected. Began is the time at which the shard's process started
+	// to read reports.
 	At    time.Time `json:"at"`
 	Began time.Time `json:"began"`
-	// Kymas are the report times by name of the Kyma.
+	// Kymas maps the name of each Kyma to the report time of its runtime.
 	Kymas map[string]ReportTime `json:"kymas"`
 }
 
-// ReportTime contains the creation and arrival of a runtime's last accepted report in Unix seconds, and the start of
-// its content's digest.
+// ReportTime contains the creation and arrival times of a runtime's last accepted report in Unix seconds. Content
+// contains the first digits of the digest of the report's content.
 type ReportTime struct {
 	Made    int64  `json:"m"`
 	Arrived int64  `json:"a"`
@@ -37,7 +37,7 @@ func NewReportTime(made, arrived time.Time, content string) ReportTime {
 	return ReportTime{made.Unix(), arrived.Unix(), shortened(content)}
 }
 
-// HasContent reports whether the report's content has this digest. It compares only the first contentDigits.
+// HasContent reports whether the report's content has this digest. It compares only the first contentDigits digits.
 func (h ReportTime) HasContent(content string) bool {
 	return h.Content != "" && h.Content == shortened(content)
 }
@@ -50,10 +50,11 @@ func shortened(digest string) string {
 	return digest[algorithm : algorithm+contentDigits]
 }
 
-// Compressed report times must fit into a ConfigMap.
+// maxEncodedBytes limits the size of the compressed report times, which must fit into a ConfigMap. maxDecodedBytes
+// limits their size after decompression.
 const maxEncodedBytes, maxDecodedBytes = 1_000_000, 32 << 20
 
-// Encode returns the report times as compressed JSON.
+// Encode encodes the report times as gzip-compressed JSON.
 func (h ReportTimes) Encode() ([]byte, error) {
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)

@@ -1,35 +1,37 @@
-// Package silence decides whether a runtime is silent. Conditions, rollouts and shards use the same decision.
+// Package silence decides whether a runtime is silent. Conditions, rollouts and shards all use this decision.
 //
-// An unchanged report is not written to the Kyma's status. After a restart, the previous publisher may have received
-// unrecorded reports, so the runtime is Uncertain until this publisher has read its report.
+// If a report has not changed, the publisher does not write its time to the Kyma's status. After a restart, the
+// publisher therefore does not know whether the previous publisher received a newer report. The runtime is Uncertain
+// until this publisher has read the runtime's report.
 package silence
 
 import "time"
 
-// LastReport is the known time of a runtime's last report.
+// LastReport contains the known and the possible time of a runtime's last report.
 type LastReport struct {
-	// At is the time of the last report with known content, or zero.
+	// At is the time of the last report that is known, or zero.
 	At time.Time
-	// Possible is the latest time at which another publisher may have received an unrecorded report, or zero.
+	// Possible is the latest time at which another publisher may have received a report that is not in the Kyma's
+	// status. It is zero if this is impossible.
 	Possible time.Time
 }
 
-// State describes whether a runtime reports.
+// State describes whether a runtime still sends reports.
 type State int
 
-// States of a runtime.
+// These are the possible states of a runtime.
 const (
 	// Never means that the runtime has not reported yet.
 	Never State = iota
-	// Reporting means that the last report is not older than the allowed silence.
+	// Reporting means that the last report is recent enough.
 	Reporting
 	// Uncertain means that the last known report is too old, but another publisher may have received a newer one.
 	Uncertain
-	// Silent means that the last report is older than the allowed silence.
+	// Silent means that the last report is older than allowed.
 	Silent
 )
 
-// State returns the state of a runtime at the given time.
+// State returns the state of a runtime at the time now. A runtime may be without a report for the time allowed.
 func (l LastReport) State(allowed time.Duration, now time.Time) State {
 	switch {
 	case l.At.IsZero():
@@ -42,7 +44,8 @@ func (l LastReport) State(allowed time.Duration, now time.Time) State {
 	return Silent
 }
 
-// MayArrive reports whether an unrecorded report can be recent enough for the allowed silence.
+// MayArrive reports whether another publisher may have received a report that is recent enough but not in the Kyma's
+// status.
 func (l LastReport) MayArrive(allowed time.Duration, now time.Time) bool {
 	return !l.Possible.IsZero() && now.Sub(l.Possible) <= allowed
 }

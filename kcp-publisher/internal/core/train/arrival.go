@@ -7,8 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// arrival returns the expected time of the promotion to the next channel, or zero if a condition depends on more than
-// time.
+// arrival returns the expected time at which the version is promoted to the next channel. It returns zero if this
+// depends on anything other than time.
 func (c *chain) arrival(
 	entry *fleet.TrainVersion, channel *fleet.TrainChannel, to string, after *fleet.TrainVersion, waits []wait,
 ) time.Time {
@@ -45,7 +45,7 @@ func (c *chain) arrival(
 	return c.calendar.next(at).UTC()
 }
 
-// estimatedEnd returns the expected end of a channel's active rollout, or zero.
+// estimatedEnd returns the expected end of the active rollout in a channel. It returns zero if there is no estimate.
 func (c *chain) estimatedEnd(channel string) time.Time {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
 	if newest == nil || rollout.Finished(newest.Status.State) || newest.Status.EstimatedEnd == nil ||

@@ -6,20 +6,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// The alert KymaPullTrainBlocked has the same list.
+// operatorReasons lists the reasons that only an operator can resolve. The alert KymaPullTrainBlocked must have the
+// same list.
 var operatorReasons = []v1alpha1.WaitReason{
 	v1alpha1.WaitChannelMissing, v1alpha1.WaitTemplateMissing, v1alpha1.WaitOtherPolicy, v1alpha1.WaitTooManyFailures,
 	v1alpha1.WaitCheckFailed,
 }
 
-// Blocked returns the versions of a policy whose promotion only an operator can unblock.
+// Blocked returns those versions of a policy that cannot be promoted until an operator resolves a problem.
 func Blocked(p *v1alpha1.PromotionPolicy) []Position {
 	return slices.DeleteFunc(Show(p).Versions, func(at Position) bool {
 		return !slices.Contains(operatorReasons, at.Reason)
 	})
 }
 
-// NewlyBlocked returns the versions that a change of the policy's status blocked.
+// NewlyBlocked returns the versions that are blocked in the policy's status after, but not in before.
 func NewlyBlocked(before, after *v1alpha1.PromotionPolicy) []Position {
 	was := Blocked(before)
 	return slices.DeleteFunc(Blocked(after), func(at Position) bool {

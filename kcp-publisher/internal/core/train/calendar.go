@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	_ "time/tzdata" // the container image contains no time zone database
+	_ "time/tzdata" // needed because the container image has no time zone database
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// calendar contains the times without promotions. The windows of package bundle/window have UTC offsets, with which a
-// freeze would ignore daylight saving time.
+// calendar contains the times at which promotions are not allowed. It has a time zone and respects daylight saving
+// time, unlike the windows in package bundle/window, which have UTC offsets.
 type calendar struct {
 	zone    *time.Location
 	notOn   [7]bool
@@ -22,7 +22,8 @@ type freeze struct {
 	from, until time.Time
 }
 
-// The error starts with the name of the invalid field.
+// newCalendar validates and converts the calendar of a PromotionPolicy. An error starts with the name of the invalid
+// field.
 func newCalendar(spec *fleet.PromotionCalendar) (*calendar, error) {
 	c := &calendar{zone: time.UTC}
 	if spec == nil {
@@ -87,7 +88,8 @@ func (c *calendar) closed(now time.Time) string {
 	return ""
 }
 
-// maxSteps allows two steps for each freeze, and one for each closed day of a year.
+// maxSteps limits the search for an open time. It is sufficient for two steps per freeze and one step per closed day of
+// a year.
 const maxSteps = 500
 
 // next returns the first time at which the calendar allows a promotion, or zero.

@@ -16,9 +16,10 @@ import (
 
 type chain struct {
 	*world
-	policy   *fleet.PromotionPolicy
-	module   string
-	meta     *v1beta2.ModuleReleaseMeta // nil unless exactly one ModuleReleaseMeta names the module
+	policy *fleet.PromotionPolicy
+	module string
+	// meta is nil unless exactly one ModuleReleaseMeta has the module's name.
+	meta     *v1beta2.ModuleReleaseMeta
 	calendar *calendar
 	// invalid describes the problems of the policy's spec, or is empty.
 	invalid string
@@ -31,7 +32,8 @@ type wait struct {
 	message string
 }
 
-// Without a ModuleReleaseMeta, the status keeps the recorded versions, to detect a reverted version later.
+// plan adds the module's status and due promotions to out. If the module has no ModuleReleaseMeta, the status keeps its
+// versions, so that a channel that is later reverted to an older version can be detected.
 func (c *chain) plan(out *Outcome) {
 	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejected()}
 	if c.meta == nil {
@@ -46,7 +48,7 @@ func (c *chain) plan(out *Outcome) {
 
 func (c *chain) positions(out *Outcome) {
 	channels := c.policy.Spec.Channels
-	// Each channel depends on the state of the next one, so the loop starts with the last channel.
+	// A channel's promotion depends on the state of the next channel, so start with the last channel.
 	after := (*fleet.TrainVersion)(nil)
 	for i := len(channels) - 1; i >= 0; i-- {
 		version := versionIn(c.meta, channels[i].Name)
@@ -66,8 +68,8 @@ func (c *chain) positions(out *Outcome) {
 	slices.Reverse(c.next.Versions)
 }
 
-// position adds the promotion from channel i to the outcome, or sets the reason for waiting in the channel's entry.
-// after is the entry of the next channel.
+// position decides whether the version in channel i is promoted to the next channel. If it is, position adds the
+// promotion to out. Otherwise, it sets the reason for waiting in entry. after is the entry of the next channel.
 func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVersion, out *Outcome) {
 	channels := c.policy.Spec.Channels
 	switch {
@@ -118,8 +120,8 @@ func (p Promotion) dueMessage() string {
 	return "the publisher promotes the version next"
 }
 
-// final returns the reasons why the version can never be promoted to the channel to, unless an operator changes a
-// channel.
+// final returns the reasons why the version will not be promoted to the next channel. They stay valid until an operator
+// changes a channel. to is the name of the next channel.
 func (c *chain) final(entry *fleet.TrainVersion, to string) []wait {
 	for _, r := range c.next.Rejected {
 		if r.Version == entry.Version {
@@ -140,7 +142,8 @@ func (c *chain) final(entry *fleet.TrainVersion, to string) []wait {
 	return nil
 }
 
-// unknown returns the conditions that an operator must resolve, and those that depend on unknown facts.
+// unknown returns the conditions that an operator must resolve, and the conditions that cannot be evaluated because
+// some data is not available.
 func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (waits []wait) {
 	templates := c.templatesOf(entry.Version)
 	if len(templates) != 1 {
@@ -201,7 +204,8 @@ func (c *chain) templatesOf(version string) (found []*v1beta2.ModuleTemplate) {
 	return found
 }
 
-// unproven returns the unmet conditions about the runtimes that follow the channel.
+// unproven returns the conditions about the channel's runtimes that are not met yet, such as the number of ready
+// runtimes.
 func (c *chain) unproven(
 	entry *fleet.TrainVersion, channel *fleet.TrainChannel, counts Counts, counted bool,
 ) (waits []wait) {
@@ -267,8 +271,8 @@ func (c *chain) early(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []
 	}
 }
 
-// busy returns the wait for the next channel's active Rollout or pending promotion. Otherwise, frequent versions would
-// replace each other before the last channel.
+// busy returns the condition that the next channel has an active Rollout or a pending promotion. Without this
+// condition, frequent new versions would replace each other before any of them reaches the last channel.
 func (c *chain) busy(to string, after *fleet.TrainVersion) []wait {
 	if newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: to}]); newest != nil &&
 		!rollout.Finished(newest.Status.State) {
@@ -290,7 +294,7 @@ func (c *chain) busy(to string, after *fleet.TrainVersion) []wait {
 	return nil
 }
 
-// isMoving reports whether the version is expected to be promoted without an operator.
+// isMoving reports whether the version will probably be promoted further without an operator.
 func isMoving(entry *fleet.TrainVersion) bool {
 	switch entry.Reason {
 	case fleet.WaitPolicyHeld,

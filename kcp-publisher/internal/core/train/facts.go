@@ -13,17 +13,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Fleet contains the counts of runtimes by track.
+// Fleet maps each track (a module in a channel) to the number of its runtimes by state.
 type Fleet map[rollout.Track]Counts
 
-// Counts are the numbers of runtimes that follow a track, by state.
+// Counts contains the numbers of runtimes that follow a track (a module in a channel), by state.
 type Counts struct {
-	// Version is the channel's version.
+	// Version is the version that the channel offers.
 	Version string
 	// Ready counts runtimes that are not silent and report the module as ready in Version. Failed counts runtimes that
 	// report an error in Version.
 	Ready, Failed int32
-	// Behind counts runtimes whose newest bundle has an older version or does not contain the module.
+	// Behind counts runtimes whose newest bundle has an older version of the module or does not contain the module.
 	Behind int32
 	// FailedChecks counts runtimes that reported a failed check of Version.
 	FailedChecks int32
@@ -63,8 +63,8 @@ func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 			continue
 		}
 		switch {
-		// An error in another version means that the runtime cannot apply this version, if the report is about the
-		// newest bundle.
+		// If the report is about the newest bundle, an error in another version means that the runtime cannot apply
+		// this version.
 		case m.State == v1beta2.StateError && (m.Version == c.Version || isCurrent && !m.Maintenance):
 			c.Failed++
 		case m.Version == c.Version && m.State == v1beta2.StateReady &&
@@ -76,8 +76,8 @@ func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 
 func isFailed(check v1beta2.CheckOutcome) bool { return check.Result == v1beta2.CheckFailed }
 
-// failedChecks returns a message about the checks of the version that failed in the channel, or empty. It also counts
-// failures that the version's Rollout recorded before the runtimes got another bundle.
+// failedChecks returns a message about the version's checks that failed in the channel, or "". It includes failures in
+// the status of the version's Rollout, because a runtime may have another bundle now.
 func (c *chain) failedChecks(entry *fleet.TrainVersion, counts Counts) string {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: entry.Channel}])
 	if newest != nil && newest.Spec.To == entry.Version {
@@ -96,8 +96,8 @@ func (c *chain) failedChecks(entry *fleet.TrainVersion, counts Counts) string {
 	return ""
 }
 
-// counts returns the numbers of runtimes that follow the channel of an entry. known is false if not all runtimes are
-// known or the numbers refer to another version. All numbers are zero for a channel without followers.
+// counts returns the numbers of runtimes that follow the channel in entry. known is false if not all runtimes are
+// known, or if the numbers are for another version. For a channel without runtimes, all numbers are zero.
 func (c *chain) counts(entry *fleet.TrainVersion) (counts Counts, known bool) {
 	if c.Fleet == nil {
 		return Counts{}, false
@@ -109,7 +109,8 @@ func (c *chain) counts(entry *fleet.TrainVersion) (counts Counts, known bool) {
 	return counts, true
 }
 
-// failed returns the number of failed runtimes in the reports or in the version's rollout, whichever is larger.
+// failed returns the number of failed runtimes. Reports and the version's Rollout can contain different numbers, so it
+// returns the larger one.
 func (c *chain) failed(entry *fleet.TrainVersion, counts Counts) int32 {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: entry.Channel}])
 	if newest != nil && newest.Spec.To == entry.Version {

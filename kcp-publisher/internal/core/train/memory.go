@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// since returns the start of the waiting time of a channel's version: the time in the status, or now. If a rollout of
-// the version succeeded later, it returns the end of that rollout.
+// since returns the time from which a version's waiting time in a channel is counted. This is the time in the policy's
+// status, or now for a new version. If a Rollout of the version succeeded later, it is the end of that Rollout.
 func (c *chain) since(channel, version string) metav1.Time {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
 	var proven *metav1.Time
@@ -44,7 +44,7 @@ func (c *chain) recorded(channel string) *fleet.TrainVersion {
 	return nil
 }
 
-// stamp returns the time in whole seconds, as in the API. It rounds up, so that no version is promoted too early.
+// stamp returns a time in whole seconds, as in the API. It rounds up, so that no version is promoted too early.
 func stamp(now time.Time) metav1.Time {
 	at := now.UTC().Truncate(time.Second)
 	if at.Before(now) {
@@ -53,7 +53,7 @@ func stamp(now time.Time) metav1.Time {
 	return metav1.NewTime(at)
 }
 
-// maxRejected limits the number of rejected versions in the status of a module.
+// maxRejected limits the number of rejected versions per module in the policy's status.
 const maxRejected = 20
 
 // rejected returns the versions that must not be promoted, because their rollout was stopped or rolled back, or because
@@ -115,7 +115,8 @@ func condition(status *fleet.PromotionPolicyStatus, generation int64, problems, 
 	meta.SetStatusCondition(&status.Conditions, ready)
 }
 
-// Record records a promotion in the outcome's status, to detect a reverted channel later.
+// Record writes a promotion to the policy's status, so that a channel that is later reverted to an older version can be
+// detected.
 func (o *Outcome) Record(p Promotion, now time.Time) {
 	at := stamp(now)
 	o.Status.LastPromotion = &at
@@ -147,7 +148,7 @@ func (o *Outcome) Record(p Promotion, now time.Time) {
 	}
 }
 
-// Fail records that the publisher failed to promote a version.
+// Fail sets a condition in the policy's status: the publisher failed to promote a version.
 func (o *Outcome) Fail(p Promotion, err error, now time.Time) {
 	failed := metav1.Condition{
 		Type:               fleet.ConditionReady,
@@ -158,7 +159,7 @@ func (o *Outcome) Fail(p Promotion, err error, now time.Time) {
 			1000),
 		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}
-	// If the last promotion failed too, the transition time must not change.
+	// If the previous promotion failed, too, keep the condition's transition time.
 	was := meta.FindStatusCondition(o.Policy.Status.Conditions, failed.Type)
 	if was != nil && was.Status == failed.Status {
 		failed.LastTransitionTime = was.LastTransitionTime

@@ -1,10 +1,11 @@
-// Package train decides which versions a PromotionPolicy promotes from channel to channel. It is pure.
+// Package train decides when a PromotionPolicy promotes a version from one channel to the next. It performs no I/O.
 //
-// Plan returns the next status of each policy and the promotions that are due. The status records the time at which
-// each channel got its version and the versions that were rolled back, so a restart does not reset the waiting times.
+// Plan returns the next status of each policy and the promotions to perform now. The status contains the time at which
+// each channel got its version, and the versions that were rolled back. Therefore, a restart does not reset waiting
+// times.
 //
-// A version is promoted only if every condition is known to be met. Missing facts, such as a runtime without a report,
-// prevent the promotion.
+// A version is promoted only if every condition is known to be met. If data is missing, such as the report of a
+// runtime, the version is not promoted.
 package train
 
 import (
@@ -20,43 +21,45 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Input is the state of a control plane.
+// Input contains the control plane objects that Plan needs.
 type Input struct {
-	// Policies are all PromotionPolicies with their recorded statuses.
+	// Policies contains all PromotionPolicies with their current statuses.
 	Policies  []fleet.PromotionPolicy
 	Metas     []v1beta2.ModuleReleaseMeta
 	Templates []v1beta2.ModuleTemplate
 	Rollouts  []fleet.Rollout
-	// Waves are the RolloutPolicies.
+	// Waves contains all RolloutPolicies.
 	Waves []fleet.RolloutPolicy
-	// Fleet contains the counts of runtimes by track, or is nil if not all runtimes are known.
+	// Fleet contains the numbers of runtimes by track (a module in a channel) and state. It is nil if not all runtimes
+	// are known.
 	Fleet Fleet
 	Now   time.Time
 }
 
-// Promotion sets the version of channel To to the version of channel From.
+// Promotion copies the module's version from the channel in From to the channel in To.
 type Promotion struct {
 	Policy string `json:"policy"`
 	Module string `json:"module"`
-	// Meta is the name of the ModuleReleaseMeta.
+	// Meta is the name of the ModuleReleaseMeta to change.
 	Meta string `json:"meta"`
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Had is the current version of channel To. Version is its next version.
+	// Had is the version of channel To before the promotion. Version is its version after the promotion.
 	Had     string `json:"had"`
 	Version string `json:"version"`
-	// ByCommand is true if an operator must run `kcp-publisher train promote`.
+	// ByCommand is true if the publisher does not promote the version itself, and an operator must run `kcp-publisher
+	// train promote`.
 	ByCommand bool `json:"byCommand,omitempty"`
 }
 
-// Outcome is the result for one policy.
+// Outcome is the result of Plan for one policy.
 type Outcome struct {
 	Policy *fleet.PromotionPolicy
 	// Status is the policy's new status.
 	Status fleet.PromotionPolicyStatus
-	// Due are the promotions to perform now.
+	// Due contains the promotions to perform now.
 	Due []Promotion
-	// Next is the earliest time at which another promotion can become due without a change in the cluster, or zero.
+	// Next is the next time at which a promotion can become due even if no object changes, or zero.
 	Next time.Time
 }
 
@@ -73,12 +76,12 @@ func Plan(in Input) []Outcome {
 	return all
 }
 
-// world is an Input with indexes.
+// world contains an Input and indexes of its objects.
 type world struct {
 	Input
-	// policies omits the policies that are being deleted. It is sorted by name.
+	// policies contains the policies that are not being deleted, sorted by name.
 	policies []*fleet.PromotionPolicy
-	metas    map[string][]*v1beta2.ModuleReleaseMeta // by module
+	metas    map[string][]*v1beta2.ModuleReleaseMeta // by module name
 	rollouts map[rollout.Track][]*fleet.Rollout
 }
 
@@ -156,8 +159,8 @@ func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
 	return out
 }
 
-// remembered returns the rejected versions of up to limit modules that the policy does not select anymore, because it
-// may select them again.
+// remembered returns the status entries of modules that the policy no longer selects. They contain rejected versions,
+// which are needed if the policy selects the module again. It returns at most limit entries.
 func remembered(unselected map[string]fleet.ModuleTrain, limit int) []fleet.ModuleTrain {
 	var kept []fleet.ModuleTrain
 	for _, name := range slices.Sorted(maps.Keys(unselected)) {
@@ -168,7 +171,8 @@ func remembered(unselected map[string]fleet.ModuleTrain, limit int) []fleet.Modu
 	return kept
 }
 
-// An empty spec.modules selects every module with a version in one of the policy's channels.
+// selected returns the modules that a policy promotes. If spec.modules is empty, these are all modules with a version
+// in one of the policy's channels.
 func (w *world) selected(policy *fleet.PromotionPolicy) []string {
 	if len(policy.Spec.Modules) > 0 {
 		return slices.Compact(slices.Sorted(slices.Values(policy.Spec.Modules)))
@@ -187,7 +191,7 @@ func (w *world) selected(policy *fleet.PromotionPolicy) []string {
 	return all
 }
 
-// owner returns the name of the first policy that promotes a module to a channel.
+// owner returns the name of the first policy that promotes a module to a channel. to is the name of the channel.
 func (w *world) owner(module, to string) string {
 	for _, p := range w.policies {
 		if len(p.Spec.Modules) > 0 && !slices.Contains(p.Spec.Modules, module) {

@@ -9,30 +9,30 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// View is the state of a PromotionPolicy for display.
+// View is the state of a PromotionPolicy in a format for display.
 type View struct {
 	Namespace string `json:"namespace"`
 	Policy    string `json:"policy"`
 	Ready     bool   `json:"ready"`
 	Message   string `json:"message,omitempty"`
-	// Versions lists each version once, in the last channel that has it.
+	// Versions contains each version once, with the last channel that has it.
 	Versions []Position `json:"versions"`
 }
 
-// Position is the last channel of a policy that has a version.
+// Position is a version of a module and the last channel in the policy that has it.
 type Position struct {
 	Module  string    `json:"module"`
 	Version string    `json:"version"`
 	Channel string    `json:"channel"`
 	Since   time.Time `json:"since"`
-	// To is the next channel, or empty in the last channel.
+	// To is the next channel. It is empty if Channel is the last one.
 	To      string              `json:"to,omitempty"`
 	Reason  v1alpha1.WaitReason `json:"reason"`
 	Message string              `json:"message,omitempty"`
 	Arrival *time.Time          `json:"arrival,omitempty"`
 }
 
-// Show returns the state that the publisher recorded in the policy's status.
+// Show returns the View of a PromotionPolicy, computed from the policy's status.
 func Show(p *v1alpha1.PromotionPolicy) View {
 	view := View{
 		Namespace: p.Namespace,

@@ -1,6 +1,6 @@
-// Package statefile stores the last published bundle of each runtime in a file, for the command `publish`. A running
-// publisher stores this record in the status of Kymas. The registry cannot replace the record, because its owner could
-// restore an old bundle.
+// Package statefile stores the last published bundle of each runtime in a file. The command `publish` uses it, because
+// it cannot write the bundles to the status of Kymas. The registry cannot replace this file, because the registry's
+// owner could restore an old bundle.
 package statefile
 
 import (
@@ -20,10 +20,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// File is a state file that is locked by one process. It is safe for concurrent use.
+// File is a state file. If it was opened with Open, no other process can open it at the same time. It is safe for
+// concurrent use by several goroutines.
 type File struct {
 	path, location string
-	mode           fs.FileMode  // mode of the existing file, or 0
+	mode           fs.FileMode  // permissions of the existing file, or 0
 	lock           *flock.Flock // nil if the file was opened with Read
 	// New is true if the file did not exist when it was read.
 	New bool
@@ -33,7 +34,7 @@ type File struct {
 	changed bool
 }
 
-// state contains the published bundles by location and runtime.
+// state maps each location and runtime ID to the last published bundle.
 type state struct {
 	Version   int                                            `json:"version"`
 	Locations map[string]map[string]*v1beta2.PublishedBundle `json:"locations"`
@@ -45,8 +46,8 @@ const (
 	tryAgain = 200 * time.Millisecond
 )
 
-// Open locks and reads a state file for a location. It waits for another process's lock. A missing file is treated as
-// empty.
+// Open locks and reads a state file. If another process holds the lock, it waits. A missing file is treated as empty.
+// location identifies the registry repository to which the bundles are published.
 func Open(ctx context.Context, path, location string) (*File, error) {
 	path, mode, err := locate(path)
 	if err != nil {
@@ -66,7 +67,8 @@ func Open(ctx context.Context, path, location string) (*File, error) {
 	return f, nil
 }
 
-// locate resolves symbolic links, because Save replaces the target file. The mode is 0 if the file does not exist.
+// locate resolves symbolic links, because Save replaces the file that a link points to. It returns the path and the
+// permissions of the file. The permissions are 0 if the file does not exist.
 func locate(path string) (string, fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,14 +84,15 @@ func locate(path string) (string, fs.FileMode, error) {
 	return path, info.Mode().Perm(), err
 }
 
-// Read reads a state file for a location without locking it. A missing file is treated as empty. Save has no effect on
-// the returned File.
+// Read reads a state file without locking it. A missing file is treated as empty. Save has no effect on the returned
+// File.
 func Read(path, location string) (*File, error) {
 	f := &File{path: path, location: location}
 	return f, f.read()
 }
 
-// Open checks this before a bundle is pushed.
+// writable returns an error if a file cannot be created in the folder of the state file. Open calls it, so that the
+// error occurs before a bundle is pushed.
 func (f *File) writable() error {
 	temporary, err := f.temporary()
 	if err != nil {
@@ -133,7 +136,7 @@ func (f *File) read() error {
 	if err != nil {
 		return fmt.Errorf("read state file: %w", err)
 	}
-	f.state.Version = 0 // a file without a version is refused
+	f.state.Version = 0 // a file without the field version is invalid
 	if err := json.Unmarshal(data, &f.state); err != nil {
 		return fmt.Errorf("state file %s: %w: restore it from a backup, or delete it to start without records", f.path,
 			err)
@@ -149,14 +152,14 @@ func (f *File) read() error {
 	return nil
 }
 
-// Last returns the last published bundle of a runtime, or nil.
+// Last returns the last published bundle of a runtime. It returns nil if the file does not contain the runtime.
 func (f *File) Last(runtime string) *v1beta2.PublishedBundle {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state.Locations[f.location][runtime].DeepCopy()
 }
 
-// Remember records a published bundle in memory. Save writes the record to the file.
+// Remember stores the last published bundle of a runtime in memory. Save writes it to the file.
 func (f *File) Remember(runtime string, published v1beta2.PublishedBundle) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,7 +173,8 @@ func (f *File) Remember(runtime string, published v1beta2.PublishedBundle) {
 	f.changed = true
 }
 
-// Save replaces the file atomically if a record changed. It has no effect on a file that was opened with Read.
+// Save replaces the file atomically if a bundle was changed by Remember. It has no effect on a File that was opened
+// with Read.
 func (f *File) Save() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
