@@ -53,12 +53,3 @@ func (p *pages) detailsOf(ctx context.Context, kyma *v1beta2.Kyma) details {
 	})
 	return found
 }
-
-// logLines returns the printable lines of a log.
-func logLines(log string) []string {
-	var lines []string
-	for one := range strings.Lines(log) {
-		lines = append(lines, line(bundle.MaxDetailTextBytes, strings.TrimRight(one, "\n")))
-	}
-	return lines
-}

@@ -279,3 +279,12 @@ func objectName(o bundle.DetailedObject) string {
 	}
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
+
+// logLines returns the printable lines of a log.
+func logLines(log string) []string {
+	var lines []string
+	for one := range strings.Lines(log) {
+		lines = append(lines, line(bundle.MaxDetailTextBytes, strings.TrimRight(one, "\n")))
+	}
+	return lines
+}
