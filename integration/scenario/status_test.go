@@ -194,8 +194,8 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 		"status --module scaler --version 9.9.9 -o name": "",
 		"status -l kyma-project.io/region=mars -A": "no runtimes in any namespace match labels " +
 			"kyma-project.io/region=mars\n",
-		"status -n default": "no runtimes in namespace default: create a Kyma to add one, or search all namespaces " +
-			"with -A\n",
+		"status -n default": "no runtimes in namespace default: create a Kyma to add one, or search all\n" +
+			"namespaces with -A\n",
 	} {
 		if got := o.run(0, with(strings.Fields(args)...)...); got != want {
 			t.Errorf("%s: got %q, want %q", args, got, want)

@@ -9,9 +9,9 @@ import (
 
 func TestInvalidSignInFlagsAreRefused(t *testing.T) {
 	for flags, want := range map[string]string{
-		"--bind-address :8085":                    "other users could see the fleet with your rights",
-		"--bind-address 0.0.0.0:8085":             "other users could see the fleet with your rights",
-		"--bind-address example.org:8085":         "other users could see the fleet with your rights",
+		"--bind-address :8085":                    "would see the fleet with your permissions",
+		"--bind-address 0.0.0.0:8085":             "would see the fleet with your permissions",
+		"--bind-address example.org:8085":         "would see the fleet with your permissions",
 		"--external-url https://a.example":        "--session-key is required",
 		"--session-key k":                         "--external-url is required",
 		"--oidc-issuer-url https://login.example": "--external-url is required",
