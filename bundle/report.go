@@ -83,7 +83,7 @@ type Report struct {
 
 // Truncated lists the omitted parts of a report.
 type Truncated struct {
-	// Details is true if details of modules were omitted.
+	// Details is true if the report omits details of modules.
 	Details bool `json:"details,omitempty"`
 	// Messages is true if messages were shortened or omitted.
 	Messages bool `json:"messages,omitempty"`

@@ -38,8 +38,8 @@ type Predicate struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 	// Previous is the previous bundle, or nil for the first bundle.
 	Previous *Position `json:"previous,omitempty"`
-	// KymaGeneration is the metadata.generation of the Kyma in the runtime for whose spec the bundle was built, or 0 if
-	// unknown.
+	// KymaGeneration is the metadata.generation of the Kyma in the runtime. The bundle was built for this generation. 0
+	// means unknown.
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
 	// KymaSpec is the RequestDigest of the Kyma spec for which the bundle was built, or empty.
 	KymaSpec digest.Digest `json:"kymaSpec,omitempty"`

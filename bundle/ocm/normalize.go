@@ -118,8 +118,7 @@ func normalProvider(p Provider) map[string]any {
 	return m
 }
 
-// signed returns the labels that a signature covers. It removes the field merge of each label, which a signature does
-// not cover.
+// signed returns the labels that a signature covers, each without the field "merge", which no signature covers.
 func signed(labels []Label) []any {
 	var list []any
 	for _, l := range labels {

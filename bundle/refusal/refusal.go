@@ -13,32 +13,32 @@ type Reason string
 
 // Reasons for refusing an artifact, such as a bundle or report, in the order of the checks.
 const (
-	TooLarge      Reason = "TooLarge"      // has more bytes, entries or levels than allowed
-	MediaType     Reason = "MediaType"     // has a wrong media type
-	Malformed     Reason = "Malformed"     // cannot be decoded, or has invalid fields
-	Unsigned      Reason = "Unsigned"      // has no attestation
-	UnknownKey    Reason = "UnknownKey"    // is signed with a key that the root of trust does not list
-	BadSignature  Reason = "BadSignature"  // has an invalid signature
-	PredicateType Reason = "PredicateType" // contains a statement with a wrong predicate type
-	WrongRuntime  Reason = "WrongRuntime"  // is for another runtime
-	WrongCluster  Reason = "WrongCluster"  // is for another cluster with the same runtime ID
-	WrongEpoch    Reason = "WrongEpoch"    // has another epoch than the root of trust
-	Expired       Reason = "Expired"       // has a validity period that has ended
-	NotYetIssued  Reason = "NotYetIssued"  // has a time of issue too far in the future
-	Rollback      Reason = "Rollback"      // is older than the last accepted bundle or report
-	Equivocation  Reason = "Equivocation"  // has the sequence of an accepted bundle, but other content
-	Downgrade     Reason = "Downgrade"     // downgrades a module, but the statement does not allow it
-	WrongDigest   Reason = "WrongDigest"   // has content that does not match the signed digest
-	ForeignKey    Reason = "ForeignKey"    // is a report signed with another key than the runtime's
-	BadRoot       Reason = "BadRoot"       // is not a valid next version of the root of trust
+	TooLarge      Reason = "TooLarge"      // the artifact has more bytes, entries or levels than allowed
+	MediaType     Reason = "MediaType"     // the artifact has a wrong media type
+	Malformed     Reason = "Malformed"     // the artifact cannot be decoded, or has invalid fields
+	Unsigned      Reason = "Unsigned"      // the artifact has no attestation
+	UnknownKey    Reason = "UnknownKey"    // the artifact is signed with a key that the root of trust does not list
+	BadSignature  Reason = "BadSignature"  // the artifact has an invalid signature
+	PredicateType Reason = "PredicateType" // the artifact contains a statement with a wrong predicate type
+	WrongRuntime  Reason = "WrongRuntime"  // the artifact is for another runtime
+	WrongCluster  Reason = "WrongCluster"  // the artifact is for another cluster with the same runtime ID
+	WrongEpoch    Reason = "WrongEpoch"    // the artifact has another epoch than the root of trust
+	Expired       Reason = "Expired"       // the artifact has a validity period that has ended
+	NotYetIssued  Reason = "NotYetIssued"  // the artifact has a time of issue too far in the future
+	Rollback      Reason = "Rollback"      // the artifact is older than the last accepted bundle or report
+	Equivocation  Reason = "Equivocation"  // the artifact has the sequence of an accepted bundle, but other content
+	Downgrade     Reason = "Downgrade"     // the artifact downgrades a module, but the statement does not allow it
+	WrongDigest   Reason = "WrongDigest"   // the artifact has content that does not match the signed digest
+	ForeignKey    Reason = "ForeignKey"    // the report is signed with another key than the runtime's
+	BadRoot       Reason = "BadRoot"       // the document is not a valid next version of the root of trust
 	RootExpired   Reason = "RootExpired"   // the root of trust has expired
-	Revoked       Reason = "Revoked"       // is signed with a revoked key
-	NotReleased   Reason = "NotReleased"   // contains an unreleased component, or one below the minimum version
-	Incomplete    Reason = "Incomplete"    // is an air-gap file without data that the target needs
+	Revoked       Reason = "Revoked"       // the artifact is signed with a revoked key
+	NotReleased   Reason = "NotReleased"   // the artifact contains a component that is unreleased or too old
+	Incomplete    Reason = "Incomplete"    // the air-gap file lacks data that the target needs
 	// UnsupportedFeature means that the bundle requires a feature that the agent does not support.
 	UnsupportedFeature Reason = "UnsupportedFeature"
-	WrongKyma          Reason = "WrongKyma"   // comes from another Kyma than the runtime's
-	NotEnrolled        Reason = "NotEnrolled" // is a report signed with a key that is not enrolled
+	WrongKyma          Reason = "WrongKyma"   // the artifact comes from another Kyma than the runtime's
+	NotEnrolled        Reason = "NotEnrolled" // the report is signed with a key that is not enrolled
 )
 
 // Reasons lists all reasons, in the order of the checks.

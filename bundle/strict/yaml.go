@@ -124,13 +124,13 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 		return fmt.Errorf("line %d: tag %s is not accepted here", n.Line, n.Tag)
 	}
 	if n.Kind == yaml.MappingNode {
-		if err := w.keys(n); err != nil {
+		if err := w.checkKeys(n); err != nil {
 			return err
 		}
 	}
 	for i, child := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Tag == mergeTag && w.limits.ExpandedBytes > 0 {
-			continue // the function keys has checked this merge key
+			continue // checkKeys has checked this merge key
 		}
 		if err := w.node(child, depth+1); err != nil {
 			return err
@@ -139,9 +139,9 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 	return nil
 }
 
-// keys returns an error if the mapping has a duplicate key, a key that is not a scalar, or a merge key with an invalid
-// value.
-func (w *walk) keys(n *yaml.Node) error {
+// checkKeys returns an error if the mapping has a duplicate key, a key that is not a scalar, or a merge key with an
+// invalid value.
+func (w *walk) checkKeys(n *yaml.Node) error {
 	seen := make(map[string]bool, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]

@@ -208,7 +208,8 @@ const (
 
 	// True is the value of labels and annotations that enable a feature.
 	True = "true"
-	// RecreateWithData is the value of AnnotationRecreate for an object whose data can be lost.
+	// RecreateWithData is the value of AnnotationRecreate for an object that stores data. Recreating the object deletes
+	// this data.
 	RecreateWithData = "with-data"
 	// False is the value of labels and annotations that disable a default.
 	False = "false"

@@ -105,8 +105,8 @@ func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 const (
 	// If a reconcile wrote the status and must publish afterwards, the next reconcile starts after recordedSoon.
 	recordedSoon = 50 * time.Millisecond
-	// After a push, the status is written after statusSettles, because pushing the bundles of other runtimes takes
-	// precedence.
+	// statusSettles is the delay between the push of a bundle and the update of the Kyma's status. In this time, the
+	// publisher pushes the bundles of other runtimes, which is more urgent.
 	statusSettles = 300 * time.Millisecond
 )
 

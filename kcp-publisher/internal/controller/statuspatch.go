@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// statusPatch is a merge patch of a Kyma's status. It has the same content as the patch of client.MergeFrom, but does
-// not encode the rest of the Kyma.
+// statusPatch is a merge patch of a Kyma's status. client.MergeFrom would create the same patch, but it encodes the
+// whole Kyma for this, and statusPatch encodes only the status.
 //
 // The patch contains the Kyma's resource version. A publisher with an outdated Kyma gets a conflict and cannot
 // overwrite newer data.

@@ -55,7 +55,7 @@ type Options struct {
 	ClusterUID        string
 	// Notifications connects to the publisher's notification server. Nil if no server is configured.
 	Notifications func(context.Context) (io.ReadCloser, error)
-	// Folder contains exported files to import. Nil if no folder is configured.
+	// Folder is the folder with exported files that the agent imports. Nil if no folder is configured.
 	Folder  *importer.Folder
 	Store   *contentstore.Store
 	Puller  *pull.Puller
@@ -63,28 +63,30 @@ type Options struct {
 	Secrets *secrets.Keeper
 	// Keeper restores a deleted Kyma and deleted Manifests.
 	Keeper *objects.Keeper
-	// TryAgain sends Manifests to the installer, which reconciles them again.
+	// TryAgain is the channel for Manifests that the installer must reconcile again, because missing content is now
+	// available.
 	TryAgain chan<- event.GenericEvent
 	// Client reads the Kyma, the Manifests and the catalog from a cache. Uncached reads from the API server.
 	Client, Uncached client.Client
 	Events           events.EventRecorder
-	// Signer is the runtime's own key. Token is the enrollment token that proves this key to the control plane. Nil
-	// if the bootstrap Secret contains no token.
+	// Signer is the agent's own key, which signs the reports. Token is the enrollment token that proves this key to the
+	// control plane. Token is nil if the bootstrap Secret does not contain one.
 	Signer trust.Signer
 	Token  *trust.Token
-	// PollInterval and ReportInterval are defaults. The settings of a bundle override them.
+	// PollInterval and ReportInterval apply if the settings of the bundle do not set these intervals.
 	PollInterval   time.Duration
 	ReportInterval time.Duration
 	Now            func() time.Time
 	// Checks runs the checks of modules. Accounts selects the ServiceAccount that installs a module.
 	Checks   *prove.Runner
 	Accounts guard.Accounts
-	// Inspect returns details of a module. If nil, reports contain no details.
+	// Inspect reads details of a module for the report, such as its failing objects. If nil, reports contain no
+	// details.
 	Inspect func(context.Context, *v1beta2.Manifest, []bundle.Detail) *bundle.ModuleDetails
 	// Deployment is the agent's own Deployment. Nil if bundles must not change its image.
 	Deployment *upgrade.Deployment
-	// UpgradeDeadline is the time in which a new image of the agent must run for one minute without a failure.
-	// Otherwise, the image is rolled back.
+	// UpgradeDeadline is the time limit for a new image of the agent to run for one minute without a failure. After the
+	// deadline, the agent rolls the image back.
 	UpgradeDeadline time.Duration
 	// Enrolled reports whether the bootstrap Secret changed since the start of the agent. Restart restarts the agent
 	// with the new Secret. If Enrolled is nil, the agent does not check the Secret.
@@ -92,49 +94,54 @@ type Options struct {
 	Restart  func()
 }
 
-// Agent reconciles one runtime. Only the controller's single worker accesses its fields, except as documented.
+// Agent reconciles one runtime. The controller has a single worker, and only this worker accesses the fields, unless a
+// field documents otherwise.
 type Agent struct {
 	Options
 	watches  *watch.Watches
 	nextPoll time.Time
-	// notified is true if the next reconciliation must poll before nextPoll. A send on notify starts that
-	// reconciliation.
+	// notified is true if the next reconciliation must poll the registry without waiting for nextPoll. A send on the
+	// channel notify starts that reconciliation.
 	notified atomic.Bool
 	notify   chan event.GenericEvent
-	// logged contains the last log line of each subject. waiting contains the reason of each upgrade that waits for a
-	// maintenance window. notImported contains the error of each file that failed to import.
+	// logged contains the last log line of each subject, such as the outage of the registry, so that an unchanged state
+	// is logged only once. waiting contains the reason of each upgrade that waits for a maintenance window. notImported
+	// contains the error of each file that failed to import.
 	logged, waiting, notImported logonce.Memo
-	// imports runs the import of the import folder.
+	// imports is the running import from the import folder, if one is running.
 	imports  background[[]importer.Taken]
 	delivery delivery
 	twins    twins
-	// sequence is the sequence of the last report. resumed is true after the agent read the sequence of the previous
-	// process.
+	// sequence is the sequence of the last report that this agent or its previous process sent. resumed is true after
+	// the agent read the sequence of the previous process.
 	sequence int64
 	resumed  bool
 	// request is the pending certificate request. Empty if none is pending.
 	request string
-	// unread is true if the last poll failed. storeErr is the error of storing the bundle.
+	// unread is true if the last poll failed. storeErr is the error of the last attempt to store a new bundle in the
+	// cluster.
 	unread   bool
 	storeErr error
 	outage   outage
 	// rounds is the backoff of failed reconciliations.
 	rounds wait.Backoff
-	// well is the start of the current series of successful reconciliations. proven is true after the agent's image
-	// ran for one minute without a failure. agentProblem is the reason why the agent does not run the bundle's image.
+	// well is the start of the current series of successful reconciliations. proven is true after the agent's image ran
+	// for one minute without a failure. agentProblem is the reason why the agent does not run the image that the bundle
+	// requests.
 	well         time.Time
 	trial        trial
 	proven       bool
 	agentProblem string
-	// unmanaged contains the versions of unmanaged modules by name.
+	// unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
 	unmanaged map[string]string
 	// secrets is the result of writing the Secrets of the last accepted bundle.
 	secrets *bundle.ReportedSecrets
 	// unreadable is the error of parsing the module list of the runtime's Kyma.
 	unreadable error
-	// details contains the last details of each module by the name of its Manifest.
+	// details contains the details of modules that the report includes on request. The key is the name of the module's
+	// Manifest.
 	details map[string]inspected
-	// leftovers is the number of removed lifecycle-manager objects that were logged.
+	// leftovers is the number of removed lifecycle-manager objects in the last log line about them.
 	leftovers int
 	enrolled  atomic.Bool
 	contents
@@ -142,7 +149,7 @@ type Agent struct {
 	proving
 }
 
-// Subjects of Agent.logged.
+// Subjects of log lines, the keys of Agent.logged.
 const (
 	loggedOutage      = "registry"
 	loggedRound       = "round"
@@ -198,7 +205,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		nil
 }
 
-// catchUpInterval is the retry interval of catchUp.
+// catchUpInterval is the delay until the method catchUp is called again after an error.
 const catchUpInterval = 5 * time.Second
 
 // catchUp reads the bundle that the previous leader accepted, so that a new leader does not accept an older bundle.
@@ -224,7 +231,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	}
 	asking := kyma
 	if a.unreadable != nil {
-		asking = nil // an unreadable Kyma must not remove modules
+		asking = nil // ignore an unreadable Kyma, so that it does not remove modules
 	}
 	followed := autonomy.Follow(a.Puller.Current(), asking, installed)
 	a.unmanaged = maintenance.Unmanaged(followed.Bundle, a.unmanaged, kyma, installed)
@@ -299,7 +306,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 		a.importFiles(ctx, log)
 	}
 	if a.twins.twin != "" {
-		return // a newer bundle can be a response to the second agent's report
+		return // a newer bundle can be for the second agent, which has the same key
 	}
 	before, root, location := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version, a.Puller.Location().String()
 	changed, err := a.Puller.Pull(ctx)
@@ -320,7 +327,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	if now := a.Puller.Location().String(); now != location {
 		log.Info("switched to the new location of the registry", "from", location, "to", now)
-		a.delivery.sent = "" // the control plane reads reports from the new location
+		a.delivery.sent = "" // send a report, because the control plane now reads the new location
 	}
 	outage := err != nil && refusal.Of(err) == nil
 	a.measurePoll(outage || a.storeErr != nil, changed, a.Now())
@@ -367,7 +374,8 @@ func (a *Agent) event(ctx context.Context, reason, note string) {
 	}
 }
 
-// kyma returns the runtime's Kyma with its pinned versions, or nil if it does not exist.
+// kyma returns the runtime's Kyma, or nil if it does not exist. The versions of its modules come from the annotation
+// with pinned versions.
 func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -424,7 +432,8 @@ func (a *Agent) patchStatus(ctx context.Context, facts *report.Facts) error {
 	if equality.Semantic.DeepEqual(before.Status, facts.Kyma.Status) {
 		return nil
 	}
-	// Patch overwrites its argument with the response, which lacks the pinned versions. Pass a copy.
+	// Patch overwrites its argument with the API server's response. The response lacks the module versions that kyma
+	// added from an annotation, so pass a copy.
 	if err := a.Client.Status().
 		Patch(ctx, facts.Kyma.DeepCopy(), client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("patch the status of the runtime's Kyma: %w", err)

@@ -19,7 +19,8 @@ import (
 // minRound is the minimum delay of a reconciliation that a timer starts.
 const minRound = 10 * time.Millisecond
 
-// nextRound returns the time until the next reconciliation: the shortest of the given durations, ignoring 0.
+// nextRound returns the time until the next reconciliation, which is the shortest of the given durations. It ignores
+// durations of 0.
 func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	next := untilPoll
 	if other := shortest(others...); other > 0 {
@@ -64,7 +65,7 @@ func (d delivery) isNeeded(content string, now time.Time, reportInterval, pollIn
 	return content != d.sent || now.Sub(d.at) >= reportInterval
 }
 
-// after returns the delivery after another attempt. err is the error of the attempt.
+// after returns the new delivery after an attempt to send a report. err is the error of the attempt.
 func (d delivery) after(content string, now time.Time, err error) delivery {
 	if err != nil {
 		return delivery{sent: d.sent, at: now, down: true}
@@ -126,7 +127,7 @@ func certificateOf(
 	return &certificate, nil
 }
 
-// contentsOf returns a string that is equal for two bundles with the same contents.
+// contentsOf returns a string that is equal for two bundles whose modules have the same content.
 func contentsOf(state bundle.DesiredState) string {
 	names := "staged"
 	for _, m := range state.All() {
@@ -137,7 +138,8 @@ func contentsOf(state bundle.DesiredState) string {
 	return names
 }
 
-// contentOf returns the digests of a Manifest's content, for the requested and the applied version.
+// contentOf returns the digests of the content that a Manifest refers to: the chart and overlay of the requested
+// version, and of the applied version.
 func contentOf(m *v1beta2.Manifest) []digest.Digest {
 	versions := []record.AppliedVersion{record.Requested(m)}
 	if applied := record.Claims(m).Applied; applied != nil {

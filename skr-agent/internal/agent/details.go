@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// detailsInterval is the minimum time between two reads of an unchanged module, because each read can cause a
-	// report.
+	// detailsInterval is the minimum time between two reads of a module's details if the module did not change. Each
+	// read can cause a report.
 	detailsInterval = 5 * time.Minute
-	// detailsTimeout limits the time of an inspection, and maxInspected the number of inspected modules.
+	// detailsTimeout limits the time of one call of the method inspect. maxInspected limits the number of modules that
+	// it reads.
 	detailsTimeout = 15 * time.Second
 	maxInspected   = 5
 )
 
-// inspected contains the last details of a module.
+// inspected contains the details of a module from their last read.
 type inspected struct {
 	of      string // the module's state when the details were read
 	at      time.Time
@@ -57,8 +58,8 @@ func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[s
 	return all
 }
 
-// after returns the details after another read. Unchanged details keep their time, so the read does not cause a
-// report.
+// after returns the value after another read of the details. If the details did not change, they keep the time of the
+// earlier read, so that the new time does not cause a report.
 func (k inspected) after(of string, now time.Time, details *bundle.ModuleDetails) inspected {
 	if k.details != nil {
 		same := *details

@@ -50,8 +50,8 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	return nil
 }
 
-// unenrolled returns the reason why the control plane refuses reports of this agent. Empty if it accepts them, and
-// before the first bundle.
+// unenrolled returns the reason why the control plane refuses the reports of this agent. It returns "" if the control
+// plane accepts them, and before the first bundle.
 func (a *Agent) unenrolled(log logr.Logger) string {
 	b := a.Puller.Current()
 	public, err := a.Signer.PublicKey()

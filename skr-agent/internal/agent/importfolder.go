@@ -51,8 +51,9 @@ type background[T any] struct {
 	result chan T
 }
 
-// next starts the task unless it is already running, and returns its result if it ends within the time slice.
-// Otherwise, ended is false, next calls wake after the end of the task, and a later call returns the result.
+// next starts the task, unless the task is already running. If the task ends within the time slice, next returns its
+// result. Otherwise, next returns false for ended and calls wake when the task ends, and a later call of next returns
+// the result.
 func (b *background[T]) next(slice time.Duration, wake func(), task func() T) (result T, ended bool) {
 	if b.result == nil {
 		results, late := make(chan T, 1), time.Now().Add(slice)
@@ -75,7 +76,7 @@ func (b *background[T]) next(slice time.Duration, wake func(), task func() T) (r
 	}
 }
 
-// importNews returns the imports to log, without repeated errors.
+// importNews returns the results of imports that must be logged. It omits errors that were logged before.
 func (a *Agent) importNews(taken []importer.Taken) []importer.Taken {
 	failed := map[string]string{}
 	for _, t := range taken {

@@ -10,7 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 )
 
-// gate returns the gate of this round for upgrades and installations.
+// gate returns the decision whether modules can be installed and upgraded now, from the bundle, the maintenance window
+// and the Kyma.
 func (a *Agent) gate(ctx context.Context, kyma *v1beta2.Kyma) maintenance.Gate {
 	return maintenance.New(a.Puller.Current(), a.Puller.Frozen(ctx), kyma, a.unmanaged, a.Puller.Clock())
 }

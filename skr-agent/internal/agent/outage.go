@@ -39,8 +39,8 @@ func (o outage) next(err error, now time.Time) (after outage, emit bool) {
 	return o, false
 }
 
-// emitRegistryEvent emits an Event at the start and end of an outage. It refers to the Kyma by name, because the Kyma
-// does not exist before the first bundle.
+// emitRegistryEvent emits an Event at the start and end of an outage of the registry. The Event refers to the Kyma only
+// by name, because the Kyma does not exist before the first bundle.
 func (a *Agent) emitRegistryEvent(err error) {
 	after, emit := a.outage.next(err, a.Now())
 	a.outage = after

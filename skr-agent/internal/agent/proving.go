@@ -19,24 +19,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// proving is the agent's state for module checks.
+// proving is the part of the agent's state for measuring the checks of modules.
 type proving struct {
 	// remembered is true after the saved results of checks were read.
 	remembered bool
 	// shipped contains the checks of modules by the digest of the module's content.
 	shipped map[digest.Digest]shipped
-	// keptTargets contains the targets of the last round by module, because most rounds change none.
+	// keptTargets contains the check target of each module in the last round. The next round reuses the targets whose
+	// input did not change.
 	keptTargets map[string]keptTarget
 }
 
-// keptTarget is a target with the input from which it was computed.
+// keptTarget is a check target and the input that it was computed from.
 type keptTarget struct {
 	from   targetInput
 	target prove.Target
 }
 
-// targetInput identifies the input of a target: the bundle's desired state, the installed Manifest, and the reason why
-// the shipped checks are unreadable.
+// targetInput identifies the input of a check target: the bundle's desired state, the installed Manifest, and the error
+// of reading the checks in the module's content.
 type targetInput struct {
 	state                    digest.Digest
 	uid                      types.UID
@@ -191,8 +192,8 @@ func (a *Agent) target(want bundle.Manifest, live *v1beta2.Manifest, found shipp
 	return t
 }
 
-// shippedBy returns the checks in a module's content. It adds them to the map used, which is the cache for the next
-// call.
+// shippedBy returns the checks in a module's content. It also adds them to the map used, which becomes the cache for
+// the next round.
 func (a *Agent) shippedBy(ctx context.Context, m bundle.Manifest, used map[digest.Digest]shipped) shipped {
 	at := slices.IndexFunc(m.Content, func(c bundle.Content) bool { return c.Name == bundle.ContentChecks })
 	if at < 0 {
@@ -203,7 +204,7 @@ func (a *Agent) shippedBy(ctx context.Context, m bundle.Manifest, used map[diges
 	if !known {
 		data, err := a.Store.Load(ctx, d)
 		if err != nil {
-			return shipped{problem: err.Error()} // not cached, so the next call loads the content again
+			return shipped{problem: err.Error()} // not added to the cache, so the next round loads the content again
 		}
 		if found.checks, err = checks.Shipped(data); err != nil {
 			found.problem = err.Error()

@@ -16,7 +16,7 @@ import (
 // queue is the work queue of the agent's only controller.
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// request is the only request of the controller.
+// request is the only request that the controller reconciles. It names the runtime's Kyma.
 var request = ctrl.Request{
 	NamespacedName: client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
 }

@@ -53,7 +53,7 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	a.saveReported(ctx, log)
 }
 
-// lasting returns the report without counts and values of checks. Changes of these do not cause a report.
+// lasting returns the report without the counts and values of checks, because their changes do not cause a report.
 func lasting(r bundle.Report) bundle.Report {
 	r.Modules = slices.Clone(r.Modules)
 	for i := range r.Modules {
@@ -62,7 +62,7 @@ func lasting(r bundle.Report) bundle.Report {
 	return r
 }
 
-// saveReported stores the sequence of the last sent report, in case the registry loses the report.
+// saveReported stores the sequence of the last sent report in the cluster, because the registry can lose the report.
 func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 	err := a.Puller.SaveReported(ctx, a.sequence)
 	if err == nil {
@@ -78,13 +78,15 @@ func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 func (a *Agent) nextSequence() int64 {
 	verified := a.Puller.NewestTime()
 	if a.resumed && a.sequence == 0 {
-		verified = time.Time{} // first report: the bundle's time is too old if the registry was restored
+		// The first report must not depend on the bundle's time, which is too old if the registry was restored from a
+		// backup.
+		verified = time.Time{}
 	}
 	return bundle.NextReportSequence(a.sequence, a.Puller.Clock(), verified)
 }
 
-// resume reads the sequence of the last report from the cluster and the registry, because the clock alone could be
-// set back.
+// resume reads the sequence of the last report from the cluster and the registry. A sequence that is computed from the
+// clock alone could be too low if the clock was set back.
 func (a *Agent) resume(ctx context.Context) {
 	if a.resumed {
 		return

@@ -29,29 +29,31 @@ import (
 )
 
 const (
-	// restoreInterval is the delay of the first retry. It doubles up to restoreDoublings times.
+	// restoreInterval is the delay until the first retry of a failed restoration. The delay doubles with each retry, up
+	// to restoreDoublings times.
 	restoreInterval  = time.Second
 	restoreDoublings = 5
-	// definitionsInterval is the interval at which the agent checks its CRDs. The agent may not be permitted to watch
-	// CRDs.
+	// definitionsInterval is the interval at which the agent checks its CRDs. A watch alone is not enough, because the
+	// agent may not be permitted to watch CRDs.
 	definitionsInterval = 10 * time.Minute
 )
 
-// restoration is the state for restoring deleted objects of the agent.
+// restoration is the state of the agent for restoring its own objects after a user deleted or changed them.
 type restoration struct {
-	// changes contains the changes since the last reconciliation, notRestored the logged failures, and suspected the
-	// state of each failed Manifest whose content was rechecked.
+	// changes contains the changes of the agent's objects since the last reconciliation. notRestored contains the
+	// logged errors of restorations. suspected contains the state of each failed Manifest whose stored content was
+	// verified again.
 	changes                changes
 	notRestored, suspected logonce.Memo
 	lost                   losses
-	// undefined is true if the API server does not serve one of the agent's kinds. undocumented is the error of
-	// storing the bundle's documents.
+	// undefined is true if the API server does not serve one of the agent's kinds. undocumented is the error of storing
+	// the documents of the bundle, such as its desired state.
 	undefined    bool
 	undocumented error
 	// definitions are the CRDs of the agent's kinds. nextDefinitions is the time of their next check.
 	definitions     objects.Definitions
 	nextDefinitions time.Time
-	// restoreFailed counts consecutive failures.
+	// restoreFailed counts the consecutive failed restorations.
 	restoreFailed int
 	// begun is true after the first reconciliation has started.
 	begun atomic.Bool
@@ -62,9 +64,10 @@ type changes struct {
 	mu sync.Mutex // guards all fields below
 	// definitions is true if one of the agent's CRDs was changed or deleted.
 	definitions bool
-	// contents contains the digests of blobs whose Secrets changed. The value is true if a Secret was deleted.
+	// contents contains the digests of stored blobs whose Secrets were changed or deleted. The value is true if a
+	// Secret was deleted.
 	contents map[digest.Digest]bool
-	// secrets contains the names of deleted Secrets with the agent's state.
+	// secrets contains the names of deleted Secrets that held the agent's state.
 	secrets map[string]bool
 }
 
@@ -85,7 +88,7 @@ func (c *changes) noteContents(touched []digest.Digest, deleted bool) {
 	}
 }
 
-// noteSecret records a changed Secret. It reports whether to start a reconciliation.
+// noteSecret records a changed Secret. It returns true if the change must start a reconciliation.
 func (c *changes) noteSecret(secret *metav1.PartialObjectMetadata, deleted bool) bool {
 	if d := contentstore.DigestOf(secret.Annotations); d.Validate() == nil {
 		c.noteContents([]digest.Digest{d}, deleted)
@@ -111,13 +114,14 @@ func (c *changes) take() (definitions bool, contents map[digest.Digest]bool, sec
 	return definitions, contents, secrets
 }
 
-// losses limits the log lines about deleted or damaged contents, to one per poll for a repeated loss.
+// losses limits the log lines about deleted or damaged content. Content that is lost repeatedly is logged at most once
+// per poll.
 type losses struct {
 	logged    logonce.Memo
 	sincePoll map[string]string
 }
 
-// news records lost contents and returns those to log.
+// news records lost content and returns the digests to log now.
 func (l *losses) news(lost []digest.Digest) []digest.Digest {
 	if l.sincePoll == nil {
 		l.sincePoll = map[string]string{}
@@ -206,7 +210,7 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 		a.undocumented = a.Puller.StageDocuments(ctx)
 	}
 	if a.undocumented != nil {
-		failed["documents"] = a.undocumented.Error() // the next poll retries
+		failed["documents"] = a.undocumented.Error() // the next poll tries to store the documents again
 	}
 	for _, what := range a.notRestored.Replace(failed) {
 		log.Info("failed to restore objects of the agent, retrying", "objects", what, "error", failed[what])
@@ -222,7 +226,7 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 	return restoreInterval << min(a.restoreFailed-1, restoreDoublings)
 }
 
-// restoreObjects restores a deleted Kyma and deleted Manifests, unless the bundle returns the runtime to
+// restoreObjects restores a deleted Kyma and deleted Manifests. It does nothing if the bundle returns the runtime to
 // lifecycle-manager.
 func (a *Agent) restoreObjects(ctx context.Context, b *bundle.Bundle) ([]string, error) {
 	if takeover.Releases(b) {
@@ -246,8 +250,8 @@ func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 	return err
 }
 
-// defineUntilBegun restores CRDs that are deleted before the first reconciliation. Otherwise, the agent would hang,
-// because the controllers wait for their kinds.
+// defineUntilBegun restores CRDs that a user deletes before the first reconciliation. Without the CRDs, the agent would
+// hang, because its controllers wait until the API server serves their kinds.
 func (a *Agent) defineUntilBegun(ctx context.Context) error {
 	var definitions objects.Definitions
 	for failed := 0; ; failed++ {
@@ -265,8 +269,8 @@ func (a *Agent) defineUntilBegun(ctx context.Context) error {
 	}
 }
 
-// restoreSecrets recreates deleted Secrets with the agent's state. It does not restore keys, because operators delete
-// a key to replace it.
+// restoreSecrets creates deleted Secrets that held the agent's state. It does not restore Secrets with keys, because
+// operators delete a key to replace it.
 func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map[string]bool) error {
 	for name, save := range map[string]func(context.Context) error{pull.StateSecret: a.Puller.Save,
 		objects.MemorySecret: a.Keeper.Save} {
@@ -290,7 +294,7 @@ func (a *Agent) recheck(
 	var kept, later []digest.Digest
 	for _, d := range slices.Sorted(maps.Keys(touched)) {
 		switch deleted := touched[d]; {
-		case a.lacks(d): // a failed write left incomplete content
+		case a.lacks(d): // still missing after the last fetch, so not lost
 		case a.kept[d]:
 			kept = append(kept, d)
 		case deleted && a.unpruned:
@@ -313,8 +317,8 @@ func (a *Agent) recheck(
 	return postponed, nil
 }
 
-// suspect rechecks the content of each module that failed because of missing or damaged content. If fetched is true,
-// it also lets the installer retry.
+// suspect verifies the stored content of each module that failed because of missing or damaged content. If fetched is
+// true, the agent has just fetched content, and suspect also requests another reconciliation of these modules.
 func (a *Agent) suspect(manifests []v1beta2.Manifest, fetched bool) {
 	for i := range manifests {
 		m := &manifests[i]
@@ -330,7 +334,7 @@ func (a *Agent) suspect(manifests []v1beta2.Manifest, fetched bool) {
 		if fetched && a.unstaged[m.Module()] == nil {
 			select {
 			case a.TryAgain <- event.GenericEvent{Object: m}:
-			default: // the installer retries later
+			default: // the channel is full; the installer retries the module later anyway
 			}
 		}
 	}

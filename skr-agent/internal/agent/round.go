@@ -14,10 +14,11 @@ type roundFacts struct {
 	// polled is true if this reconciliation polled the registry. postponed is true if content was missing after an
 	// earlier poll, so the bundle was not applied completely.
 	polled, postponed bool
-	// fetching is true while content is being fetched. unfetchable is true if the content store returned an error.
+	// fetching is true while the agent fetches module content. unfetchable is true if the content store returned an
+	// error.
 	fetching, unfetchable bool
-	// proven is true if the agent's image ran for one minute without a failure. onTrial is true if bundles can
-	// replace the image.
+	// proven is true if the agent's image ran for one minute without a failure. onTrial is true if the agent manages
+	// its Deployment, so that bundles can change the image.
 	proven, onTrial bool
 }
 
@@ -32,8 +33,8 @@ const (
 
 type roundActions struct {
 	sync syncScope
-	// If report is true, the agent sends a report. It is false while content is being fetched, or if the content
-	// store returned an error.
+	// If report is true, the agent sends a report. It is false while the agent fetches module content, or if the
+	// content store returned an error.
 	report bool
 	// If status is true, the agent updates the Kyma's status. It is false if the bundle returns the runtime to
 	// lifecycle-manager.
@@ -52,7 +53,7 @@ func decideRound(f roundFacts) roundActions {
 	case f.bundle != nil && f.unfetchable:
 		return roundActions{postponed: f.postponed || f.polled}
 	case f.bundle != nil && f.fetching:
-		// The next reconciliation installs the other modules and sends the report.
+		// Apply the modules whose content is present. The next reconciliation applies the rest and sends the report.
 		return roundActions{sync: syncStaged, postponed: f.postponed || f.polled, again: minRound}
 	}
 	actions := roundActions{report: true, status: !takeover.Releases(f.bundle)}

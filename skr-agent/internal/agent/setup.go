@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
-// gather is the delay between an event and the reconciliation. It combines the many events of an installation.
+// gather is the delay between an event and the reconciliation that it starts. An installation causes many events in
+// this time, and they start only one reconciliation.
 const gather = 300 * time.Millisecond
 
 // Setup adds the agent's controller to the manager.

@@ -19,16 +19,19 @@ import (
 type contents struct {
 	// unstaged contains the error of each module with missing content.
 	unstaged map[string]error
-	// staged identifies the contents of the last fetch. staging is the running fetch, or nil.
+	// staged identifies the contents that the agent fetches or has fetched. It is empty if missing contents must be
+	// fetched again. staging is the running fetch, or nil.
 	staged  string
 	staging *pull.Staging
 	// finished is the last completed fetch.
 	finished *pull.Staging
 	// postponed is true if content was missing after the last poll, so the bundle was not applied completely.
 	postponed bool
-	// polled is true if the agent polled the registry during the fetch. Missing contents can then be available.
+	// polled is true if the agent polled the registry during the running fetch. Contents that were missing before the
+	// poll can then be available.
 	polled bool
-	// kept contains the digests that the last prune kept. unpruned is true if contents were stored after that prune.
+	// kept contains the digests that the last call of prune did not delete. unpruned is true if contents were stored
+	// after that call.
 	kept     map[digest.Digest]bool
 	unpruned bool
 }
@@ -65,7 +68,7 @@ func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.Desired
 	return true, nil
 }
 
-// refetchMissing requests another fetch of missing contents.
+// refetchMissing requests that missing contents are fetched again. The agent calls it after a poll.
 func (a *Agent) refetchMissing() {
 	switch {
 	case a.staging != nil:

@@ -36,7 +36,8 @@ func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects
 	}
 }
 
-// withRefused adds refused Manifests to unstaged, the errors of modules with missing content.
+// withRefused returns the errors of modules with missing content, and adds an error for each module whose Manifest the
+// API server refused.
 func withRefused(unstaged map[string]error, failures []objects.Failure) map[string]error {
 	all := maps.Clone(unstaged)
 	for _, f := range failures {
@@ -51,8 +52,8 @@ func withRefused(unstaged map[string]error, failures []objects.Failure) map[stri
 	return all
 }
 
-// canBeAgentFault reports whether the agent's image can be the cause of a failure. Other causes are policies,
-// webhooks and quotas of the runtime.
+// canBeAgentFault reports whether the agent's image can be the cause of a failure. It returns false for failures with
+// another cause: policies, webhooks and quotas of the runtime.
 func canBeAgentFault(f objects.Failure) bool {
 	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
 }
@@ -114,7 +115,7 @@ func named(failures []objects.Failure) string {
 // innermost returns the innermost wrapped error, such as the error of the API server.
 func innermost(err error) error {
 	for {
-		switch wrapped := err.(type) { //nolint:errorlint // unwraps each layer
+		switch wrapped := err.(type) { //nolint:errorlint // unwrap one layer at a time
 		case interface{ Unwrap() error }:
 			if wrapped.Unwrap() == nil {
 				return err

@@ -13,8 +13,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// confirmingPolls is the number of polls that must find the agent's own report in the registry. A second agent with
-// the same key would replace the report in this time.
+// confirmingPolls is the number of polls that must find the agent's own report in the registry, before the agent
+// assumes that it is the only agent with its key. A second agent with the same key would replace the report during
+// these polls.
 const confirmingPolls = 3
 
 // twins detects a second agent with the same key, such as in a cluster that was restored from a snapshot. The
@@ -34,8 +35,9 @@ func (t *twins) confirmed() bool { return t.twin == "" && t.reads >= confirmingP
 
 func (t *twins) delivered(d digest.Digest) { t.own = d }
 
-// found reports whether a second agent wrote report, the newest report in the registry. report is nil if it is signed
-// with another key.
+// found reports whether the newest report in the registry comes from a second agent. newest is the digest of this
+// report. report is nil if another key signed it. instance and sequence are the instance ID and the last sequence of
+// this agent.
 func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, instance string, sequence int64) bool {
 	switch {
 	case t.own == "" || newest == "":
@@ -43,7 +45,8 @@ func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, insta
 	case newest == t.own:
 		return false
 	case report == nil || report.Sequence <= sequence || report.Instance == instance:
-		return false // from an older copy of the registry, or from this process
+		// The report comes from an older copy of the registry or from this process.
+		return false
 	}
 	if t.twin = report.Instance; t.twin == "" {
 		t.twin = "unknown"
@@ -78,7 +81,7 @@ func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) 
 	if !a.twins.found(newest, report, a.Instance, a.sequence) {
 		return
 	}
-	a.delivery.sent = "" // replace the second agent's report
+	a.delivery.sent = "" // report again, to replace the second agent's report
 	if a.twins.twin != before {
 		why := a.cloned()
 		log.Error(errors.New(why), "detected a second agent, accepting no newer bundles")

@@ -14,7 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
-// upgrade updates the image of the agent's Deployment. If whole is false, the agent's image caused a failure.
+// upgrade updates the image of the agent's Deployment. whole is true if the reconciliation had no failure that the
+// agent's image can have caused.
 func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	if a.Deployment == nil {
 		return
@@ -55,7 +56,8 @@ type trial struct {
 }
 
 // wantedImage returns the agent's image in the last accepted bundle. It returns an empty Wanted if the bundle must not
-// change the image, because it is frozen or the root of trust has release keys.
+// change the image: if the bundle expired, if the newest root of trust would refuse it, or if the root of trust has
+// release keys.
 func (a *Agent) wantedImage(ctx context.Context) upgrade.Wanted {
 	b := a.Puller.Current()
 	if b == nil || a.Puller.Frozen(ctx) != "" || a.Puller.Root().HasReleaseKeys() {
@@ -66,8 +68,8 @@ func (a *Agent) wantedImage(ctx context.Context) upgrade.Wanted {
 	}
 }
 
-// watchImage rolls back the agent's image if it is not proven before the deadline. It runs separately, because a
-// broken image could block reconciliations.
+// watchImage rolls back the agent's image if it is not proven before the deadline. It runs outside of reconciliations,
+// because a broken image could block them.
 func (a *Agent) watchImage(ctx context.Context) error {
 	for wait := a.UpgradeDeadline; ; wait = again {
 		select {
@@ -90,7 +92,8 @@ func (a *Agent) watchImage(ctx context.Context) error {
 // again is the interval of watchImage after the deadline.
 const again = 30 * time.Second
 
-// agentImage returns the agent's image in the settings, or its mirror. It returns "" for an image without a digest.
+// agentImage returns the agent's image in the settings. If the settings contain a mirror of its registry, the image has
+// the mirror's name. agentImage returns "" for an image without a digest.
 func agentImage(settings bundle.Settings) string {
 	name, pin, pinned := strings.Cut(settings.Agent, "@")
 	if !pinned {

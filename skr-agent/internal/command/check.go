@@ -29,14 +29,15 @@ import (
 const rightsDir = "skr-agent/rbac"
 
 const (
-	// enrollAdvice explains how to create a bootstrap Secret.
+	// enrollAdvice is the advice if the bootstrap Secret is missing or invalid.
 	enrollAdvice = "apply the output of `kcp-publisher enroll` for this runtime"
 	// readAdvice is the advice if a Secret could not be read.
 	readAdvice = "check as the agent, with --as system:serviceaccount:" + v1beta2.RuntimeNamespace +
 		":skr-agent, or as a user with read access to Secrets in " + v1beta2.RuntimeNamespace
 )
 
-// adviceFor returns readAdvice if the API server refused the request or did not respond, or else advice.
+// adviceFor returns readAdvice if the API server refused the request or did not respond. For other errors, it returns
+// the given advice.
 func adviceFor(err error, advice string) string {
 	if manager.IsTemporary(err) {
 		return readAdvice
@@ -146,7 +147,9 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 			preflight.Fail("namespace "+v1beta2.RuntimeNamespace, "not found",
 				"kubectl create namespace "+v1beta2.RuntimeNamespace),
 		}
-	} // ignore other errors, because reading the Secrets also shows whether the namespace exists
+	}
+	// Ignore other errors, such as a missing permission. The check reads the Secrets of this namespace next, which also
+	// shows whether the namespace exists.
 	known, err := readBootstrap(ctx, reader, &f.run)
 	if err != nil {
 		return []preflight.Finding{preflight.Fail("enrollment", err.Error(), adviceFor(err, enrollAdvice))}
@@ -168,7 +171,7 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	s := seen{known, key, thumbprintOf(key), uid}
 	puller := f.puller(reader, installed, registries, s)
 	restored := puller.Restore(ctx)
-	place := puller.Location() // the fleet's registry can have moved since the enrollment
+	place := puller.Location() // can differ from the location in the bootstrap Secret
 	if err := store.Ping(ctx, place); err != nil {
 		return append(findings, preflight.Registry("registry", place.String(), "", err))
 	}
@@ -184,8 +187,8 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	return findings
 }
 
-// checkOwnKey checks and returns the agent's key, nil if the key is unreadable. The agent creates the key at its first
-// start. Before that, checkOwnKey returns a temporary key, which no bundle contains.
+// checkOwnKey checks the agent's key and returns it. It returns nil if the key is unreadable. The agent creates the key
+// at its first start. Before that, checkOwnKey returns a temporary key, which no bundle contains.
 func checkOwnKey(ctx context.Context, reader client.Reader) (trust.Signer, preflight.Finding) {
 	const check = "key of the agent"
 	key, err := readOwnKey(ctx, reader)
@@ -210,7 +213,7 @@ func checkOwnKey(ctx context.Context, reader client.Reader) (trust.Signer, prefl
 	return key, preflight.Pass(check, message)
 }
 
-// thumbprintOf returns the thumbprint of a key, "" if key is nil or has no public key.
+// thumbprintOf returns the thumbprint of a key. It returns "" if the key is nil or has no public key.
 func thumbprintOf(key trust.Signer) string {
 	if key == nil {
 		return ""

@@ -28,8 +28,8 @@ const (
 	checkOfEnrollment = "enrollment"
 )
 
-// seen is the state with which the agent would verify a bundle. The agent's key is nil, and its thumbprint and the
-// cluster's UID are "", if unreadable.
+// seen is the state of the agent that the check could read from the cluster. An unreadable key is nil, and an
+// unreadable thumbprint or cluster UID is "".
 type seen struct {
 	known           bootstrap
 	key             trust.Signer
@@ -74,15 +74,15 @@ func judge(ctx context.Context, puller *pull.Puller, restored error, s seen) []p
 	return append(findings, judgeEnrollment(puller.Current(), puller.Root(), s, unknown, time.Now()))
 }
 
-// unknown returns the part of the agent's state that could not be read, or "" if all parts were read. Without it, the
-// check could accept a bundle that the agent refuses.
+// unknown returns the name of a part of the agent's state that could not be read, or "" if all parts were read. If a
+// part is unknown, the check could accept a bundle that the agent refuses.
 func (s seen) unknown(restored error) string {
 	switch {
 	case s.thumbprint == "":
 		return "the agent's key"
 	case s.uid == "":
 		return "the UID of the cluster"
-	case manager.IsTemporary(restored): // the agent waits until its state is readable
+	case manager.IsTemporary(restored): // the state exists but could not be read now
 		return "the agent's state"
 	}
 	return ""
@@ -122,7 +122,7 @@ func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed
 			"create the Kyma of this runtime in the control plane, or correct the runtime ID")
 	case refusal.Of(err) != nil:
 		return preflight.Fail(checkOfBundle, err.Error(), "see docs/guides/troubleshooting.md")
-	case apierrors.ReasonForError(err) != "": // the installed modules cannot be read
+	case apierrors.ReasonForError(err) != "": // an error of the API server, when reading the installed modules
 		return preflight.Fail(checkOfBundle, "failed to verify the bundle: "+err.Error(),
 			"check as the agent, with --as system:serviceaccount:"+v1beta2.RuntimeNamespace+":skr-agent")
 	case err != nil:

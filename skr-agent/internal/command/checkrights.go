@@ -57,7 +57,8 @@ func moduleRightsAdvice(string) string {
 		"or all rights with rbac.clusterAdmin of the chart"
 }
 
-// impersonating replaces the ServiceAccount in the chart's impersonation permission with the configured users.
+// impersonating replaces the ServiceAccount in the impersonation permission of the Helm chart with the ServiceAccounts
+// that the agent is configured to impersonate.
 func impersonating(permissions []preflight.Permission, users []string) []preflight.Permission {
 	var all []preflight.Permission
 	for _, p := range permissions {
@@ -76,7 +77,7 @@ func impersonating(permissions []preflight.Permission, users []string) []preflig
 	return all
 }
 
-// ownRights turns failed findings into warnings, because the required permissions depend on the modules.
+// ownRights turns failed findings into warnings, because only some modules need these permissions.
 func ownRights(whose string, findings []preflight.Finding) []preflight.Finding {
 	for i := range findings {
 		if findings[i].Result == preflight.Failed {

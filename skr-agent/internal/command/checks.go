@@ -45,7 +45,7 @@ func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prov
 	}), nil
 }
 
-// guardJob returns an error for the Job of a check that violates the rules for modules.
+// guardJob returns an error if the Job of a check violates the rules for objects of modules.
 func guardJob(job *unstructured.Unstructured) error {
 	return guard.Check([]*unstructured.Unstructured{job}, v1beta2.RuntimeNamespace)
 }

@@ -188,8 +188,8 @@ func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identi
 	return identity, nil
 }
 
-// kept returns the value of a field of an immutable Secret. If the Secret does not exist, kept creates it with a
-// generated value.
+// kept returns the value of a field of an immutable Secret. If the Secret does not exist, kept generates the value and
+// creates the Secret.
 func kept(
 	ctx context.Context, uncached client.Client, name client.ObjectKey, field string, generate func() ([]byte, error),
 ) ([]byte, error) {

@@ -6,8 +6,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// longWatches returns a configuration with watches of the maximum duration, 30 to 60 minutes by default. client-go's
-// watches of 5 to 10 minutes cause most of the load of an idle runtime.
+// longWatches returns a configuration whose watches have the maximum duration that the API server allows: 30 to 60
+// minutes by default. client-go ends its watches after 5 to 10 minutes, and these restarts cause most of the load of an
+// idle runtime.
 //
 // Source: kube-apiserver, --min-request-timeout; client-go, Reflector.
 func longWatches(config *rest.Config) *rest.Config {

@@ -13,8 +13,8 @@ import (
 
 const maxNamed = 10
 
-// noBundle is the error for a location without a bundle of the runtime. others lists the runtimes with a bundle, if
-// the registry allows listing repositories.
+// noBundle is the error if a registry does not contain a bundle of the runtime. The field others lists the runtimes
+// that have a bundle there. It is empty if the registry does not support listing repositories.
 type noBundle struct {
 	runtime string
 	others  []string

@@ -98,7 +98,7 @@ func (f *provenanceFlags) trace(ctx context.Context, of string) (provenance.Chai
 	return provenance.Trace(object, manifests.Items, *inForce)
 }
 
-// readObject reads the metadata of an object, because the content can be confidential.
+// readObject reads only the metadata of an object, because its content can be confidential.
 func readObject(
 	ctx context.Context, config *rest.Config, api client.Client, kind, namespace, name string,
 ) (provenance.Object, error) {

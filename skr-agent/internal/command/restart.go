@@ -30,7 +30,8 @@ func stopOnRequest(mgr ctrl.Manager) (end func(), err error) {
 	return sync.OnceFunc(func() { close(requested) }), err
 }
 
-// restart replaces the process with a new process of the same program and arguments. The new process keeps the lease.
+// restart replaces the process with a new process that runs the same program with the same arguments. The new process
+// keeps the leader election lease.
 func restart(program string) error {
 	if err := syscall.Exec(program, os.Args, os.Environ()); err != nil {
 		return fmt.Errorf("restart %s: %w", program, err)

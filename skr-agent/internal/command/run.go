@@ -40,7 +40,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// Usage of flags that several commands share.
+// Help texts of flags that several commands have.
 const (
 	trustUsage    = "file with the root of trust; default: root.json in the bootstrap Secret"
 	runtimeUsage  = "runtime ID; default: runtime in the bootstrap Secret"
@@ -172,10 +172,10 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	mgr, err := f.manager.New(config, ctrl.Options{
 		Scheme: scheme,
-		// Cache only Kyma's namespace, so that memory does not grow with the cluster.
+		// Cache only objects in the namespace kyma-system, so that the agent's memory does not grow with the cluster.
 		Cache:            cache.Options{DefaultNamespaces: map[string]cache.Config{v1beta2.RuntimeNamespace: {}}},
 		LeaderElectionID: "skr-agent.kyma-pull.dev", LeaderElectionNamespace: v1beta2.RuntimeNamespace,
-		// Controllers wait until the API server allows the agent's watches.
+		// A controller waits this long for its caches, because the API server may not allow the agent's watches yet.
 		Controller: ctrlconfig.Controller{CacheSyncTimeout: cacheSyncTimeout},
 	})
 	if err != nil {
@@ -264,11 +264,11 @@ func (f *runFlags) check() (checked, error) {
 	return checked{}, cli.Usage(err)
 }
 
-// cacheSyncTimeout limits how long a controller waits for its caches.
+// cacheSyncTimeout limits how long a controller waits until its caches are filled.
 const cacheSyncTimeout = 24 * time.Hour
 
 // patience returns the maximum time to wait for the API server at startup, or 0 for no limit. If bundles can upgrade
-// the agent, a broken image must exit, because too many starts cause a rollback.
+// the agent, the time is limited: a broken image must exit, because repeated starts trigger the rollback.
 func (f *runFlags) patience() time.Duration {
 	if f.deployment == "" {
 		return 0

@@ -111,8 +111,8 @@ func verifyAt(
 	return opened.Bundle, trusted.Root, err
 }
 
-// location is an opened reference to a bundle. place is the fleet's registry or folder, or nil if the reference does
-// not belong to a fleet.
+// location is the repository of a bundle that the command verify reads. place is the fleet's registry or folder, or nil
+// if the reference does not belong to a fleet.
 type location struct {
 	place      store.Store
 	repository store.Reader
@@ -170,8 +170,8 @@ type verdict struct {
 	ExpiresAt time.Time        `json:"expiresAt"`
 	SignedBy  string           `json:"signedBy"`
 	Source    *bundle.Source   `json:"source,omitempty"`
-	// Root is the version of the root of trust that lists the signing key. IssuedUnder is the newest root that the
-	// publisher had.
+	// Root is the version of the root of trust that lists the signing key. IssuedUnder is the version of the newest
+	// root of trust that the publisher had when it signed the bundle.
 	Root        int64    `json:"rootVersion"`
 	IssuedUnder int64    `json:"issuedUnderRootVersion"`
 	Modules     []module `json:"modules"`

@@ -28,7 +28,7 @@ import (
 const (
 	// maxChunkBytes leaves room for base64 encoding and metadata below the 1 MiB limit of a Secret.
 	maxChunkBytes = 768 << 10
-	// MaxBlobBytes limits the size of a blob before compression.
+	// MaxBlobBytes is the maximum size of a blob before compression.
 	MaxBlobBytes = bundle.MaxLayerBytes
 
 	prefix = "kyma-pull-content-"
@@ -77,8 +77,8 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 		}
 	}
 	if len(parts) > 0 {
-		// Delete the index first, so that the blob is incomplete until the new index is written. An exhausted quota
-		// refuses to overwrite chunks, so delete them too.
+		// Delete the index first, so that the blob is incomplete until the new index is written. Delete the chunks too,
+		// because the API server refuses to overwrite them if a quota is exhausted.
 		if err := s.drop(ctx, namesOf(d, parts)...); err != nil {
 			return fmt.Errorf("store content %s: %w", d, err)
 		}
@@ -86,10 +86,10 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	return s.put(ctx, d, data, s.write)
 }
 
-// Add stores a blob like Put, but with fewer requests if the blob is missing.
+// Add stores a blob like Put. It needs fewer requests than Put if the blob does not exist yet.
 func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(data) > MaxBlobBytes || check(d, data) != nil {
-		return s.Put(ctx, d, data) // returns the error of the invalid blob
+		return s.Put(ctx, d, data) // Put returns an error, because the blob is invalid
 	}
 	err := s.put(ctx, d, data, func(ctx context.Context, secret *corev1.Secret) error {
 		return s.writer.Create(ctx, secret)
@@ -128,7 +128,7 @@ func (s *Store) put(
 			written = append(written, part.Name)
 			return nil
 		}
-		_ = s.drop(ctx, written...) // the next Put handles remaining chunks
+		_ = s.drop(ctx, written...) // ignore the error; the next Put replaces chunks that still exist
 		return fmt.Errorf("store content %s: %w", d, err)
 	}
 	for i, chunk := range chunks {
@@ -184,7 +184,8 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	return data, nil
 }
 
-// only returns a blob from its only chunk. It returns false if the blob has other chunks or is damaged.
+// only returns the blob of a Secret that contains the blob's only chunk. It returns false if the blob has more chunks
+// or is damaged.
 func only(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
 	count, size, err := shape(chunk.Annotations)
 	if err != nil || count != 1 {

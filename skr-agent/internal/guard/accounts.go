@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Accounts selects the ServiceAccount that installs a module. The runtime's operator configures it, never a bundle.
-// The zero value selects the agent's own permissions.
+// Accounts selects the ServiceAccount that installs a module. An operator of the runtime configures it. A bundle cannot
+// change it. With the zero value, the agent installs all modules with its own permissions.
 type Accounts struct {
 	others   string            // user name for modules without their own account; empty for the agent itself
 	byModule map[string]string // user name by module; empty for the agent itself
@@ -68,8 +68,8 @@ func serviceAccountUser(account, home string) (string, error) {
 	return "system:serviceaccount:" + namespace + ":" + name, nil
 }
 
-// Of returns the user name for installing a module, or "" for the agent itself. Settings can use the module's name,
-// such as team/keda, or its label, such as team-keda.
+// Of returns the user name that installs a module, or "" for the agent itself. Settings can refer to the module by its
+// name, such as team/keda, or by its label, such as team-keda.
 func (a Accounts) Of(module, label string) string {
 	for _, name := range []string{module, label} {
 		if user, ok := a.byModule[name]; ok {
@@ -104,7 +104,7 @@ func (a Accounts) WithOwnRights() string {
 	return "modules " + strings.Join(own, ", ") + " are"
 }
 
-// All returns the user names of all settings. The agent itself has an empty name.
+// All returns the user names of all settings. The name "" stands for the agent itself.
 func (a Accounts) All() []string {
 	users := []string{"", a.others}
 	for _, user := range a.byModule {

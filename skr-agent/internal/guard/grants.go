@@ -8,8 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// checkRole refuses roles that would make other accounts operators of the agent, directly or by aggregation. Every
-// account that can change agents.kyma-pull.dev is an operator.
+// checkRole refuses roles and bindings that would let other accounts operate the agent. An account can operate the
+// agent if it can change objects of agents.kyma-pull.dev. Labels for aggregation can also add the rules of a role to
+// the roles of other accounts.
 func checkRole(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	if k.Group != rbacGroup {
@@ -24,7 +25,7 @@ func checkRole(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// grantsByRules refuses a role whose rules would make an account an operator of the agent.
+// grantsByRules refuses a role whose rules would let an account operate the agent.
 func grantsByRules(o *unstructured.Unstructured) string {
 	rules, _, err := unstructured.NestedSlice(o.Object, "rules")
 	if err != nil {

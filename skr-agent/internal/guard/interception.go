@@ -15,14 +15,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// interceptor is the part that webhooks, admission policies and their bindings have in common. where is its field
-// path.
+// interceptor contains the fields that decide which requests a webhook, an admission policy or its binding receives.
+// where is the path of these fields in the object.
 type interceptor struct {
 	matching
 	where string
 }
 
-// matching selects the requests that an interceptor receives.
+// matching contains the rules and selectors of an interceptor. They select the requests that it receives.
 type matching struct {
 	Rules             []resourceRule        `json:"rules"`
 	ResourceRules     []resourceRule        `json:"resourceRules"`
@@ -40,16 +40,17 @@ type resourceRule struct {
 	Scope      string   `json:"scope"`
 }
 
-// target is a kind of object that the agent depends on.
+// target is a resource that the agent depends on.
 type target struct {
 	group, resource string
-	// labels are the labels of the objects, without openLabels. Nil if the labels are unknown.
+	// labels are the labels of the agent's objects of this resource, without openLabels. Nil if the labels are unknown.
 	labels labels.Set
-	// inCluster is true for cluster-scoped objects. A namespaceSelector cannot exclude them.
+	// inCluster is true for cluster-scoped resources. A namespaceSelector cannot exclude them.
 	inCluster bool
 }
 
-// openLabels are prefixes of labels that can have any value on the agent's objects.
+// openLabels are prefixes of labels whose values on the agent's objects are not fixed. A selector on such a label
+// cannot reliably exclude the agent's objects.
 var openLabels = []string{
 	v1beta2.Group + "/", "kyma-pull.dev/", "helm.sh/", "pod-template-hash",
 	"app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by",
@@ -70,7 +71,7 @@ func targets() []target {
 		{group: "", resource: "events", labels: none},
 		{group: "", resource: "namespaces"},
 		{group: "", resource: "pods", labels: pods},
-		{group: "", resource: "pods/binding", labels: none}, // a binding does not have the pod's labels
+		{group: "", resource: "pods/binding", labels: none}, // the pod's labels are not on the binding
 		{group: "", resource: "secrets", labels: none},
 		{group: "", resource: "serviceaccounts", labels: labels.Set{LabelApp: AgentName}},
 		{group: "", resource: "serviceaccounts/token", labels: none},
@@ -83,7 +84,8 @@ func targets() []target {
 }
 
 // checkInterception refuses webhooks, policies and bindings that could intercept requests about the agent's objects,
-// now or after a change of labels. policies contains the module's policies, as KIND NAME.
+// now or after a change of labels. home is the agent's namespace. policies contains the admission policies of the
+// module, each as its kind and name.
 func checkInterception(o *unstructured.Unstructured, home string, policies map[string]bool) string {
 	all, problem := interceptors(o)
 	if problem != "" {
@@ -91,7 +93,7 @@ func checkInterception(o *unstructured.Unstructured, home string, policies map[s
 	}
 	policy, _, _ := unstructured.NestedString(o.Object, "spec", "policyName")
 	if isBinding(o) && policies[strings.TrimSuffix(o.GetKind(), "Binding")+" "+policy] {
-		return "" // the check of the policy covers its bindings
+		return "" // the module also contains the policy, which is checked itself
 	}
 	for _, in := range all {
 		for _, t := range targets() {
@@ -99,7 +101,8 @@ func checkInterception(o *unstructured.Unstructured, home string, policies map[s
 				continue
 			}
 			if t.inCluster {
-				// Accept a webhook for all groups and resources. If it blocks CRDs, the agent uses the existing CRDs.
+				// Refuse only rules that name the resource or its group. Accept a webhook for all groups and resources:
+				// if it blocks writes of CRDs, the agent continues with the existing CRDs.
 				if in.names(t) {
 					return fmt.Sprintf(
 						"%s would intercept %s of the agent, and no namespaceSelector can exclude them: "+
@@ -119,7 +122,8 @@ func checkInterception(o *unstructured.Unstructured, home string, policies map[s
 	return ""
 }
 
-// interceptors returns the interceptors of an object, or a problem if its fields cannot be decoded.
+// interceptors returns the interceptors in a webhook configuration, an admission policy or a binding. It returns a
+// problem if the fields of the object cannot be decoded.
 func interceptors(o *unstructured.Unstructured) (all []interceptor, problem string) {
 	if o.GroupVersionKind().Group != AdmissionGroup {
 		return nil, ""
@@ -180,12 +184,12 @@ func isBinding(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().Group == AdmissionGroup && strings.HasSuffix(o.GetKind(), "AdmissionPolicyBinding")
 }
 
-// concerns reports whether the rules match requests for a target.
+// concerns reports whether the interceptor's rules match requests for a target.
 func (in interceptor) concerns(t target) bool {
 	return slices.ContainsFunc(in.rules(), func(r resourceRule) bool { return r.concerns(t) })
 }
 
-// names reports whether a rule matches a target explicitly, not only by wildcards.
+// names reports whether a rule matches a target by the name of its group or resource, not only by wildcards.
 func (in interceptor) names(t target) bool {
 	return slices.ContainsFunc(in.rules(), func(r resourceRule) bool {
 		named := slices.Contains(r.APIGroups, t.group) ||
@@ -221,7 +225,7 @@ func (r resourceRule) concerns(t target) bool {
 		})
 }
 
-// excludes reports whether a selector excludes all objects of a target.
+// excludes reports whether an object selector excludes all objects of a target.
 func excludes(selector *metav1.LabelSelector, t target) bool {
 	if t.labels == nil {
 		return false
@@ -232,8 +236,8 @@ func excludes(selector *metav1.LabelSelector, t target) bool {
 	})
 }
 
-// excludesNamespace reports whether the interceptor excludes namespace home by name, in its namespace selector or in
-// a match condition.
+// excludesNamespace reports whether the interceptor excludes the namespace home by its name. The exclusion can be in
+// the namespace selector or in a match condition.
 func (in interceptor) excludesNamespace(home string) bool {
 	byName := slices.ContainsFunc(requirements(in.NamespaceSelector), func(r labels.Requirement) bool {
 		return r.Key() == corev1.LabelMetadataName && !r.Matches(labels.Set{corev1.LabelMetadataName: home})
@@ -261,8 +265,9 @@ func requirements(selector *metav1.LabelSelector) []labels.Requirement {
 	return found
 }
 
-// Exposes refuses changes of the home namespace's labels that would let an installed webhook or policy intercept
-// requests for the agent's objects.
+// Exposes refuses changes of the labels of the namespace home that would let an installed webhook or policy intercept
+// requests for the agent's objects. before and after are the labels of the namespace. The result is "" for accepted
+// changes.
 func Exposes(before, after labels.Set, home string, installed []unstructured.Unstructured) string {
 	name := labels.Set{corev1.LabelMetadataName: home}
 	before, after = labels.Merge(before, name), labels.Merge(after, name)

@@ -50,7 +50,7 @@ var kubernetesGroups = []string{
 	"resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
 }
 
-// ServedKind returns the kind of a CRD in its preferred version.
+// ServedKind returns the kind that a CRD defines, with the first version of ServedVersions.
 func ServedKind(definition *unstructured.Unstructured) schema.GroupVersionKind {
 	var gvk schema.GroupVersionKind
 	gvk.Group, _, _ = unstructured.NestedString(definition.Object, "spec", "group")
@@ -61,8 +61,8 @@ func ServedKind(definition *unstructured.Unstructured) schema.GroupVersionKind {
 	return gvk
 }
 
-// ServedVersions returns the served versions of a CRD. The storage version is first, because reading it needs no
-// conversion.
+// ServedVersions returns the versions of a CRD that the API server serves. The storage version is first, because the
+// API server reads it without a conversion.
 func ServedVersions(definition *unstructured.Unstructured) []string {
 	all, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	var served []string

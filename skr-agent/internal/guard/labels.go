@@ -16,7 +16,7 @@ import (
 // ErrExposed is the error for a refused label, which would let a webhook or policy intercept the agent's requests.
 var ErrExposed = errors.New("would expose the agent")
 
-// LabelsWithout returns an object's labels without those that a field manager applied.
+// LabelsWithout returns the labels of an object, except the labels that the given field manager applied.
 func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Set {
 	left := maps.Clone(live.Labels)
 	for _, e := range live.ManagedFields {
@@ -29,7 +29,7 @@ func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Se
 			continue
 		}
 		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue // a later Kubernetes version can use another format
+			continue // ignore an unknown format of a later Kubernetes version
 		}
 		for field := range fields.Metadata.Labels {
 			delete(left, strings.TrimPrefix(field, "f:"))
@@ -41,9 +41,9 @@ func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Se
 // LabelSidecar is the label that keeps Istio's proxy out of a pod.
 const LabelSidecar = "sidecar.istio.io/inject"
 
-// SafeLabels returns the labels to apply to the agent's namespace. A label keeps its current value if a change would
-// let a webhook or policy intercept the agent's requests. left contains labels of other field managers. The error
-// lists each unchanged label with the reason.
+// SafeLabels returns the labels to apply to the agent's namespace. live contains the current labels, left the current
+// labels of other field managers, and want the wanted labels. If the change of a label would let a webhook or policy
+// intercept the agent's requests, the label keeps its current value. The error lists each such label with the reason.
 func SafeLabels(
 	live, left, want labels.Set, home string, installed []unstructured.Unstructured,
 	pods []metav1.PartialObjectMetadata,
@@ -84,8 +84,8 @@ func SafeLabels(
 	return safe, errors.Join(problems...)
 }
 
-// exposedPod returns the reason why an Istio label would add a proxy to one of the agent's pods, or "" if it would
-// not.
+// exposedPod returns the reason why a label for Istio would add a proxy to one of the agent's pods. It returns "" if
+// the label would not.
 func exposedPod(label, value string, pods []metav1.PartialObjectMetadata) string {
 	if value == "" || label != "istio-injection" && label != "istio.io/rev" || value == "disabled" {
 		return ""

@@ -91,7 +91,7 @@ func endpointSelectors(o *unstructured.Unstructured) []map[string]any {
 
 func denies(spec map[string]any) bool { return spec["egressDeny"] != nil || spec["ingressDeny"] != nil }
 
-// orMatchAll returns the selectors, or one selector for everything if the list is empty.
+// orMatchAll returns the selectors. If the list is empty, it returns one nil selector, which matches everything.
 func orMatchAll(selectors []map[string]any) []map[string]any {
 	if len(selectors) == 0 {
 		return []map[string]any{nil}
@@ -99,8 +99,8 @@ func orMatchAll(selectors []map[string]any) []map[string]any {
 	return selectors
 }
 
-// leavesOutNamespace reports whether a label selector never selects namespace home. It uses only the label with the
-// namespace's name, because other labels can change.
+// leavesOutNamespace reports whether a label selector can never select the namespace home. Only the label with the
+// namespace's name counts, because users can change other labels.
 func leavesOutNamespace(selector map[string]any, home, label string) bool {
 	equal, _, _ := unstructured.NestedMap(selector, "matchLabels")
 	if name, found := equal[label]; found && name != home {
@@ -116,7 +116,8 @@ func leavesOutNamespace(selector map[string]any, home, label string) bool {
 	})
 }
 
-// calicoLeavesOut reports whether a Calico selector excludes namespace home. Only one form is accepted.
+// calicoLeavesOut reports whether a Calico selector excludes the namespace home. It recognizes only the form LABEL !=
+// "NAME".
 func calicoLeavesOut(selector, home string) bool {
 	for _, label := range []string{"projectcalico.org/name", corev1.LabelMetadataName} {
 		for _, quote := range []string{"'", `"`} {

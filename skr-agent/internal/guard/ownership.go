@@ -11,12 +11,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// Owner identifies the module that owns objects.
+// Owner is a module's Manifest, as the owner of objects.
 type Owner struct {
-	Mark      string // the Manifest as namespace/name, as in the annotation owned-by
+	Mark      string // namespace/name of the Manifest, as in the annotation owned-by
 	Module    string
-	Inherits  []string // lifecycle-manager's annotation values for this module; nil if unknown
-	Namespace string   // namespace of all Manifests
+	Inherits  []string // owner annotations that lifecycle-manager sets for this module
+	Namespace string   // the namespace that contains all Manifests
 }
 
 // Made reports whether an object has the annotation owned-by with this Manifest.
@@ -24,8 +24,8 @@ func (by Owner) Made(o *metav1.PartialObjectMetadata) bool {
 	return o.Annotations[v1beta2.AnnotationOwnedBy] == by.Mark
 }
 
-// Owns reports whether the Manifest can write and delete an object: the object's annotation owned-by or adopt names
-// the Manifest, or lifecycle-manager installed the object for the module.
+// Owns reports whether the Manifest can write and delete an object. It can if the annotation owned-by or adopt names
+// the Manifest, or if lifecycle-manager installed the object for the module.
 func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	mark, module := o.Annotations[v1beta2.AnnotationOwnedBy], o.Labels[v1beta2.LabelModuleName]
 	if by.Made(o) || o.Annotations[v1beta2.AnnotationAdopt] == by.Mark {
@@ -34,8 +34,8 @@ func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	return takeover.Installed(o, by.Namespace, by.Inherits) || mark == "" && module == by.Module
 }
 
-// OwnsDefaultCR reports whether the Manifest can write and delete a default CR. Unlike Owns, it accepts a CR of
-// lifecycle-manager without an annotation.
+// OwnsDefaultCR reports whether the Manifest can write and delete a default CR. Unlike Owns, it also accepts a CR that
+// lifecycle-manager created without an annotation.
 func (by Owner) OwnsDefaultCR(o *metav1.PartialObjectMetadata) bool {
 	bare := o.Annotations[v1beta2.AnnotationOwnedBy]+o.Annotations[v1beta2.AnnotationOwnedByDeprecated]+
 		o.Labels[v1beta2.LabelModuleName] == ""
@@ -53,8 +53,8 @@ func (by Owner) MayDelete(inherited bool) func(*metav1.PartialObjectMetadata) bo
 	}
 }
 
-// Applied reports whether managedFields show that a field manager applied an object. A client can remove the
-// annotation owned-by, but not this entry.
+// Applied reports whether a field manager applied an object that has no annotation owned-by. A client can remove the
+// annotation, but the entry in managedFields remains.
 func Applied(o *metav1.PartialObjectMetadata, manager string) bool {
 	return o.Annotations[v1beta2.AnnotationOwnedBy] == "" &&
 		slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
@@ -68,7 +68,7 @@ func (by Owner) IsOtherManifests(o *metav1.PartialObjectMetadata) bool {
 	return !by.Made(o) && strings.HasPrefix(mark, by.Namespace+"/")
 }
 
-// Whose returns the owner of an object in parentheses for messages, or "" for an object without an owner.
+// Whose returns text for messages: the owner of an object in parentheses, or "" for an object without an owner.
 func Whose(o *metav1.PartialObjectMetadata) string {
 	if mark := cmp.Or(o.Annotations[v1beta2.AnnotationOwnedBy],
 		o.Annotations[v1beta2.AnnotationOwnedByDeprecated]); mark != "" {

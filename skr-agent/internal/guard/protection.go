@@ -48,7 +48,8 @@ func agentDefinition(k Key, _ string) string {
 	return ""
 }
 
-// checkDefinition refuses CRDs that claim a built-in kind, or that the API server would not serve as named.
+// checkDefinition refuses CRDs that define a kind in a built-in API group or use a name of the agent's kinds. It also
+// refuses CRDs whose name is not PLURAL.GROUP.
 func checkDefinition(o *unstructured.Unstructured, _ string) string {
 	if !IsCRD(o.GroupVersionKind().GroupKind()) {
 		return ""
@@ -66,8 +67,8 @@ func checkDefinition(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// claimsOwnName reports whether a CRD uses a name of the agent's kinds. Such a CRD could block the restoration of the
-// agent's CRD.
+// claimsOwnName reports whether a CRD uses a name of one of the agent's kinds. If the agent's CRD were deleted, such a
+// CRD could block its restoration.
 func claimsOwnName(o *unstructured.Unstructured) bool {
 	names, _, _ := unstructured.NestedMap(o.Object, "spec", "names")
 	short, _, _ := unstructured.NestedStringSlice(names, "shortNames")
@@ -128,7 +129,8 @@ func isOwnPlural(name string) bool {
 // templates are the field paths of pod templates.
 var templates = [][]string{{"spec", "template"}, {"template"}, {"spec", "jobTemplate", "spec", "template"}}
 
-// checkAgentAccount refuses pods with the agent's ServiceAccount, and objects that would expose its token or Secrets.
+// checkAgentAccount refuses pods with the agent's ServiceAccount. It also refuses objects that would expose the token
+// of this ServiceAccount, or give pods access to the agent's Secrets.
 func checkAgentAccount(o *unstructured.Unstructured, home string) string {
 	if o.GetNamespace() != home {
 		return ""
@@ -159,8 +161,8 @@ func checkAgentAccount(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// checkPodLabels refuses pods with the agent's label, which the agent's Service and Deployment would select. It also
-// refuses ControllerRevisions, because Kubernetes creates pods from them without another check.
+// checkPodLabels refuses pods with the agent's label, because the agent's Service and Deployment would select them. It
+// also refuses ControllerRevisions, because Kubernetes creates pods from them, and this check does not see those pods.
 func checkPodLabels(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	if k.Namespace != home || !slices.Contains([]string{"", "apps", "batch"}, k.Group) {
@@ -184,7 +186,7 @@ func checkPodLabels(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// checkAutoscaler refuses autoscalers for the agent.
+// checkAutoscaler refuses autoscalers that would scale the agent's Deployment.
 func checkAutoscaler(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	target := map[schema.GroupKind]string{

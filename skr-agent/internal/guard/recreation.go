@@ -6,7 +6,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// HoldsData reports whether deleting an object can lose data that is not part of the module's content.
+// HoldsData reports whether the deletion of an object can lose data that the module's content cannot restore.
 func HoldsData(o *unstructured.Unstructured) bool {
 	k := KeyOf(o)
 	switch k.Kind {
@@ -18,8 +18,9 @@ func HoldsData(o *unstructured.Unstructured) bool {
 	return IsCRD(o.GroupVersionKind().GroupKind()) || IsCustom(k.Group)
 }
 
-// MayRecreate reports whether an object can be deleted and created again, according to the annotation recreate.
-// version is the value for the module version. It applies to objects without data and without the annotation.
+// MayRecreate reports whether the agent can delete an object and create it again. The object's annotation recreate
+// decides. If an object without data does not have this annotation, version decides. version is the value of the
+// annotation for the whole module version.
 func MayRecreate(o *unstructured.Unstructured, version string) bool {
 	own := o.GetAnnotations()[v1beta2.AnnotationRecreate]
 	if HoldsData(o) {

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// checkRedirection refuses objects that can redirect the agent's connections: external IPs of Services
-// (CVE-2020-8554), and redirects of Cilium and Antrea.
+// checkRedirection refuses objects that can redirect the agent's connections: Services with external IPs
+// (CVE-2020-8554), and policies of Cilium and Antrea that redirect traffic.
 func checkRedirection(o *unstructured.Unstructured, home string) string {
 	const fix = "this object could redirect the agent's connections: "
 	switch k := KeyOf(o); k.Group {
@@ -33,7 +33,7 @@ func checkRedirection(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// selectsEgressOf reports whether an egress gateway can select pods of a namespace.
+// selectsEgressOf reports whether an egress gateway can select pods of a namespace and thus redirect their traffic.
 func selectsEgressOf(o *unstructured.Unstructured, namespace string) bool {
 	pods := entriesOf(o, "selectors", "podSelector")
 	for i, namespaces := range entriesOf(o, "selectors", "namespaceSelector") {
@@ -45,7 +45,8 @@ func selectsEgressOf(o *unstructured.Unstructured, namespace string) bool {
 	return false
 }
 
-// entriesOf returns a field of each entry in a list of the spec, or a single nil if the list is empty.
+// entriesOf returns a field of each entry in a list of the object's spec. If the list is empty, it returns one nil,
+// which stands for a selector that matches everything.
 func entriesOf(o *unstructured.Unstructured, list, field string) []map[string]any {
 	var all []map[string]any
 	entries, _, _ := unstructured.NestedSlice(o.Object, "spec", list)

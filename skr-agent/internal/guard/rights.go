@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Right is a permission that an account needs. Without a name, it applies to all objects of the resource.
+// Right is a permission that an account needs. If the name is empty, the permission is for all objects of the resource.
 type Right struct {
 	Verb, Group, Resource, Namespace, Name string
 }
@@ -24,14 +24,14 @@ func (r Right) String() string {
 	return text
 }
 
-// Plurals returns the resource name of a kind for RBAC rules. known is false for an unknown kind.
+// Plurals returns the plural resource name of a kind, which RBAC rules use. known is false for an unknown kind.
 type Plurals func(schema.GroupVersionKind) (resource string, known bool)
 
 // Work lists the objects that the agent accesses to install, maintain and remove a module.
 type Work struct {
-	Shared    []*unstructured.Unstructured // shared namespaces, which get labels and are never deleted
+	Shared    []*unstructured.Unstructured // namespaces that no module owns; they only get labels
 	Applied   []*unstructured.Unstructured
-	DefaultCR *unstructured.Unstructured // created once and then unchanged; nil if the module has none
+	DefaultCR *unstructured.Unstructured // created once, then not changed; nil if there is none
 	Pruned    []PrunedObject
 }
 
@@ -61,7 +61,7 @@ func RightsFor(work Work, plural Plurals) []Right {
 	for _, o := range work.Applied {
 		add(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), "get", "create", "patch", "delete")
 		if IsCRD(o.GroupVersionKind().GroupKind()) {
-			// The removal waits until no objects of the CRD's kind exist.
+			// The agent removes a CRD only after it listed the objects of the CRD's kind and found none.
 			add(ServedKind(o), "", "", "list")
 		}
 	}

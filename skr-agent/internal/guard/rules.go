@@ -9,7 +9,8 @@ import (
 // A rule refuses objects that no module can write, independent of the permissions of its account.
 type rule struct {
 	name string
-	// contentOnly is the reason why the chart's admission policies do not enforce the rule. Empty if they do.
+	// contentOnly is the reason why only the agent's check of module content enforces the rule. Empty if the admission
+	// policies of the Helm chart also enforce it.
 	contentOnly string
 	// refuses returns the reason for refusing an object, or "" if it is accepted.
 	refuses func(o *unstructured.Unstructured, home string) string
@@ -19,8 +20,8 @@ func byKey(refuses func(Key, string) string) func(*unstructured.Unstructured, st
 	return func(o *unstructured.Unstructured, home string) string { return refuses(KeyOf(o), home) }
 }
 
-// rules returns all rules in the order of evaluation. An object is refused by its first matching rule.
-// interception.go contains one more rule.
+// rules returns the rules in the order of evaluation. The first rule that refuses an object determines the error. The
+// rule in interception.go is evaluated after them.
 func rules() []rule {
 	return []rule{
 		{
@@ -69,8 +70,8 @@ func rules() []rule {
 	}
 }
 
-// ruleInterception is the rule for webhooks, admission policies and bindings. Kubernetes does not evaluate admission
-// policies for these kinds.
+// ruleInterception is the name of the rule for webhooks, admission policies and bindings. Only the agent enforces it,
+// because Kubernetes does not evaluate admission policies for these kinds.
 const ruleInterception = "interception"
 
 // Refusal is the error for content that breaks a rule.
@@ -104,11 +105,12 @@ func Check(objects []*unstructured.Unstructured, home string) error {
 	return sharesInAll(objects)
 }
 
-// ruleShares limits the total shares of a module's priority levels. An admission policy cannot enforce it, because it
-// evaluates one object at a time.
+// ruleShares is the name of the rule that limits the total shares of a module's PriorityLevelConfigurations. An
+// admission policy cannot enforce it, because it evaluates one object at a time.
 const ruleShares = "priority-levels"
 
-// ContentOnly returns the reason why the chart's admission policies do not enforce a rule, or "" if they do.
+// ContentOnly returns the reason why only the agent's check of module content enforces a rule. It returns "" if the
+// admission policies of the Helm chart also enforce the rule.
 func ContentOnly(name string) string {
 	switch name {
 	case ruleInterception:

@@ -14,15 +14,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// secretName and secretNamespace match parameters of storage classes with the name or namespace of a Secret, such as
-// csi.storage.k8s.io/node-publish-secret-name.
+// secretName and secretNamespace match the parameters of StorageClasses that contain the name or namespace of a Secret,
+// such as csi.storage.k8s.io/node-publish-secret-name.
 var (
 	secretName      = regexp.MustCompile(`(?i)secret-?name$`)
 	secretNamespace = regexp.MustCompile(`(?i)secret-?namespace$`)
 )
 
-// secretIn returns the name of an agent's Secret that any field of value references, or "" if none does. namespace is
-// the default namespace of references.
+// secretIn returns the name of a Secret of the agent that a field anywhere in value refers to, or "" if no field does.
+// A reference without a namespace is resolved in the given namespace. home is the agent's namespace.
 func secretIn(value any, namespace, home string) string {
 	switch v := value.(type) {
 	case map[string]any:
@@ -44,8 +44,8 @@ func secretIn(value any, namespace, home string) string {
 	return ""
 }
 
-// secretOf returns the name of the agent's Secret that a field of an object references, or "". siblings contains the
-// fields of the same map, and home is the agent's namespace.
+// secretOf returns the name of the agent's Secret that a field of an object refers to, or "" for other fields. siblings
+// contains the fields of the same map. home is the agent's namespace.
 func secretOf(field string, value any, siblings map[string]any, namespace, home string) string {
 	var references []any
 	switch lower := strings.ToLower(field); {
@@ -85,8 +85,8 @@ func checkSecretReference(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// secretParameter refuses parameters of a storage class that name an agent's Secret, or contain a template that a
-// driver can expand to such a name.
+// secretParameter refuses parameters of a StorageClass that name a Secret of the agent. It also refuses a template that
+// a storage driver can expand to such a name.
 func secretParameter(parameters map[string]any, home string) string {
 	reaches := false
 	for parameter, value := range parameters {
@@ -104,8 +104,8 @@ func secretParameter(parameters map[string]any, home string) string {
 	return ""
 }
 
-// checkSealedSecret refuses Secrets with the label of Secrets from the control plane. The agent would write the
-// control plane's data into them.
+// checkSealedSecret refuses Secrets with the label of Secrets that come from the control plane. The agent would write
+// data of the control plane into a module's Secret.
 func checkSealedSecret(o *unstructured.Unstructured, _ string) string {
 	_, sealed := o.GetLabels()[v1beta2.LabelSealed]
 	if sealed && KeyOf(o).GroupKind() == (schema.GroupKind{Kind: "Secret"}) {

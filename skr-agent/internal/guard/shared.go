@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// IsShared reports whether an object is a shared namespace, which no module owns: the agent's namespace, default, or
-// kube-*.
+// IsShared reports whether an object is a namespace that no module owns: the agent's namespace, the namespace default,
+// or a namespace kube-*.
 func IsShared(k Key, home string) bool {
 	return IsNamespace(k.GroupKind()) && (k.Name == home || k.Name == "default" || strings.HasPrefix(k.Name, "kube-"))
 }
 
-// foreignLabels are prefixes of labels by which deployment tools identify their objects. A tool could delete a shared
-// namespace with such a label.
+// foreignLabels are prefixes of labels that deployment tools set to identify their objects. A tool that finds its label
+// on a shared namespace could delete the namespace.
 var foreignLabels = []string{
 	"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "applyset.kubernetes.io/", "argocd.argoproj.io/",
 	"kubernetes.io/metadata.name",
@@ -24,8 +24,8 @@ var foreignLabels = []string{
 	"objectset.rio.cattle.io/",
 }
 
-// NameAndLabels returns the part of a shared namespace that is applied for a module. Other fields would affect all
-// modules. For example, an owner reference can delete the namespace.
+// NameAndLabels returns the name and labels of a shared namespace, which are the only fields that the agent applies for
+// a module. Other fields would affect all modules. For example, an owner reference can delete the namespace.
 func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	kept := &unstructured.Unstructured{}
 	kept.SetAPIVersion(o.GetAPIVersion())
@@ -41,8 +41,8 @@ func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return kept
 }
 
-// checkSharedNamespace refuses fields of a shared namespace that no module can set, and labels that lower its pod
-// security (CVE-2026-44938).
+// checkSharedNamespace refuses fields of a shared namespace that no module can set. It also refuses labels that weaken
+// the Pod Security Standard of the namespace (CVE-2026-44938).
 func checkSharedNamespace(o *unstructured.Unstructured, home string) string {
 	if !IsShared(KeyOf(o), home) {
 		return ""

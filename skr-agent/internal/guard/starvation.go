@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// checkQuota refuses quotas and limit ranges in the agent's namespace. They could stop the agent, and then no bundle
-// could remove them.
+// checkQuota refuses ResourceQuotas and LimitRanges in the agent's namespace. They could stop the agent, which then
+// could not remove them anymore.
 func checkQuota(o *unstructured.Unstructured, home string) string {
 	if k := KeyOf(o); k.Group == "" && (k.Kind == "ResourceQuota" || k.Kind == "LimitRange") && k.Namespace == home {
 		return "this object would limit the agent's pods and objects: use a namespace of the module"
@@ -20,14 +20,15 @@ func checkQuota(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// Limits of a module's priority levels: shares and queues. The API server divides its capacity by shares (KEP-1040),
-// so a very large share would starve other levels. Queues use memory of the API server.
+// Limits for the PriorityLevelConfigurations of a module. The API server divides its capacity by shares (KEP-1040), so
+// a very large share would starve other levels. Queues use memory of the API server.
 const (
 	maxShares = 100
 	maxQueues = 256
 )
 
-// checkPriorityLevel refuses changes of the built-in priority levels, and levels with too many shares or queues.
+// checkPriorityLevel refuses changes of the built-in PriorityLevelConfigurations, and levels with too many shares or
+// queues.
 func checkPriorityLevel(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	if k.Group != flowControlGroup || k.Kind != "PriorityLevelConfiguration" {
@@ -52,7 +53,7 @@ func checkPriorityLevel(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// sharesInAll refuses content whose priority levels have more than maxShares in total.
+// sharesInAll refuses the content of a module if its PriorityLevelConfigurations have more than maxShares in total.
 func sharesInAll(objects []*unstructured.Unstructured) error {
 	total := int64(0)
 	for _, o := range objects {
@@ -67,7 +68,8 @@ func sharesInAll(objects []*unstructured.Unstructured) error {
 	return nil
 }
 
-// sharesOf returns the shares of a priority level. Older API versions name the field assuredConcurrencyShares.
+// sharesOf returns the shares of a PriorityLevelConfiguration. Older API versions name the field
+// assuredConcurrencyShares.
 func sharesOf(o *unstructured.Unstructured) int64 {
 	return max(number(o, "spec", "limited", "nominalConcurrencyShares"),
 		number(o, "spec", "limited", "assuredConcurrencyShares"))
@@ -99,7 +101,7 @@ var priorityLevels = []string{
 	"exempt", "catch-all", "system", "node-high", "leader-election", "workload-high", "workload-low", "global-default",
 }
 
-// checkFlowSchema refuses FlowSchemas for requests of Kubernetes or the agent.
+// checkFlowSchema refuses FlowSchemas that would classify requests of Kubernetes itself or of the agent.
 func checkFlowSchema(o *unstructured.Unstructured, home string) string {
 	if k := KeyOf(o); k.Group != flowControlGroup || k.Kind != "FlowSchema" {
 		return ""

@@ -19,12 +19,12 @@ type Folder struct {
 	Dir        string
 	seen       map[string]string // size and modification time of each file in the last scan
 	handled    map[string]string // size and modification time of each imported or refused file
-	incomplete [][]string        // refused files that can be accepted later without a change
-	retryAt    time.Time         // time of the next attempt for incomplete; zero if another file is needed first
+	incomplete [][]string        // refused files that need another file or a later time
+	retryAt    time.Time         // when to import incomplete again; zero if it only needs another file
 	reported   map[string]string // last error of each file in incomplete
 }
 
-// Taken is the result for one file.
+// Taken is the result of importing one file.
 type Taken struct {
 	File    string
 	Outcome Outcome
@@ -34,8 +34,8 @@ type Taken struct {
 
 var carriedFile = regexp.MustCompile(`\.tar(\.zst)?(\.[0-9]{3})?$`)
 
-// Import imports new files. It skips files that changed since the previous call, which can be incomplete copies. It
-// retries a refused file only if the reason can end, such as missing content or a wrong clock.
+// Import imports new files. It skips files that changed since the previous call, because they can be incomplete copies.
+// It imports a refused file again only if the reason for the refusal can end, such as missing content or a wrong clock.
 func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error) {
 	settled, err := f.settled()
 	if err != nil {
@@ -85,10 +85,11 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error)
 	}
 }
 
-// earlyInterval is the retry interval for a file that was issued later than the agent's clock.
+// earlyInterval is the retry interval for a file whose time of issue is later than the agent's clock.
 const earlyInterval = 10 * time.Minute
 
-// postpone records the files that can be accepted later, and returns those with a new error.
+// postpone records the refused files that can be accepted later. It returns the results whose error was not reported
+// yet.
 func (f *Folder) postpone(files [][]string, taken []Taken) (news []Taken) {
 	for n, t := range taken {
 		refused := refusal.Of(t.Err)
@@ -107,7 +108,7 @@ func (f *Folder) postpone(files [][]string, taken []Taken) (news []Taken) {
 	return news
 }
 
-// isNews reports whether the error of a file was not reported yet.
+// isNews reports whether an import failed with an error that was not reported for this file before.
 func (f *Folder) isNews(t Taken) bool {
 	if f.reported == nil {
 		f.reported = map[string]string{}

@@ -15,7 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// judgeImages verifies the signed list of images. It refuses a file with other images.
+// judgeImages verifies the signed list of images in a file. It refuses the file if it contains an image that is not in
+// the list.
 func (i Importer) judgeImages(
 	ctx context.Context, file *airgap.File, root trust.Root, found *accepted, missing *missingBlobs,
 ) error {
@@ -80,8 +81,8 @@ func readList(
 	return verified, list, nil
 }
 
-// blobs returns the blobs of an image in the file, each before the manifests that refer to it. It adds blobs that are
-// also missing at the target to missing.
+// blobs returns the blobs of an image that the file contains. Each blob comes before the manifests that refer to it.
+// blobs adds the blobs that exist neither in the file nor at the target to missing.
 func (i Importer) blobs(
 	ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *missingBlobs,
 ) ([]ocispec.Descriptor, error) {

@@ -37,18 +37,20 @@ type Importer struct {
 	Advance func(int64)
 }
 
-// Outcome is the result of an import.
+// Outcome is the result of the import of one file.
 type Outcome struct {
 	Bundles []Received `json:"bundles"`
 	Images  []string   `json:"images"`
-	// Kept contains the images whose tag is unchanged because a newer file set it.
+	// Kept contains the images that the import skipped, because an imported file with a newer list of images set their
+	// tag.
 	Kept []string `json:"kept,omitempty"`
-	// Mirrors contains values of --mirror for runtimes that pull the images.
+	// Mirrors contains the values of the flag --mirror for runtimes that pull the imported images.
 	Mirrors []string `json:"mirrors"`
-	// TrustedAtFirst is the digest of a root of trust that this import pinned. An operator must compare it with the
-	// fleet's root.
+	// TrustedAtFirst is the digest of the root of trust that this import pinned, because no root was configured. An
+	// operator must compare it with the fleet's root.
 	TrustedAtFirst digest.Digest `json:"trustedAtFirst,omitempty"`
-	// Written is the number of written blobs and manifests. Known is the number of those that already existed.
+	// Written is the number of blobs and manifests that the import wrote. Known is the number that already existed at
+	// the target.
 	Written int `json:"written"`
 	Known   int `json:"known"`
 }
@@ -62,8 +64,8 @@ type Received struct {
 	Before int64 `json:"before"`
 }
 
-// Import imports one file with its volumes. If the error is a *refusal.Error, nothing was written. After any other
-// error, the next import continues.
+// Import imports one file, which can consist of several volumes. If the error is a *refusal.Error, Import did not write
+// anything. After any other error, another call continues the import.
 func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	if i.Advance == nil {
 		i.Advance = func(int64) {}
@@ -90,19 +92,19 @@ func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	return outcome, err
 }
 
-// accepted is the verified content of a file.
+// accepted is the verified content of a file to import.
 type accepted struct {
 	bundles []acceptedBundle
 	roots   []int64
 	images  []bundle.CarriedImage
 	list    *airgap.Reference
-	// made is the predicate of the signed list of images. kept contains images that are also in a newer list of
-	// another runtime.
+	// made is the predicate of the signed list of images. kept contains the images whose tag must not change, because
+	// an imported newer list of another runtime contains them.
 	made bundle.CarriedPredicate
 	kept map[string]bool
-	// contents are the bundles' contents that are in the file.
+	// contents are the contents of modules that the file contains.
 	contents []ocispec.Descriptor
-	// imageBlobs contains the blobs of each image in the file, each before the manifests that refer to it.
+	// imageBlobs contains the blobs of each image in the file. Each blob comes before the manifests that refer to it.
 	imageBlobs map[string][]ocispec.Descriptor
 }
 
@@ -159,8 +161,8 @@ func malformed(format string, args ...any) *refusal.Error {
 	return &refusal.Error{Reason: refusal.Malformed, Detail: fmt.Sprintf(format, args...)}
 }
 
-// followRoot returns the newest root of trust that the pinned root can verify, with the versions at the target and in
-// the file.
+// followRoot returns the newest root of trust that can be verified from the pinned root, using the versions at the
+// target and in the file.
 func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *accepted) (trust.Root, error) {
 	root := i.Root
 	carried := file.Repository(bundle.TrustRepository)
@@ -193,7 +195,7 @@ func (i Importer) absent(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || store.IsLayout(i.To) && isNotExist(err)
 }
 
-// judgeBundle verifies a runtime's bundle. It must be newer than the bundle at the target.
+// judgeBundle verifies the bundle of a runtime. It refuses a bundle that is not newer than the bundle at the target.
 func (i Importer) judgeBundle(
 	ctx context.Context, file *airgap.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *missingBlobs,
 ) (acceptedBundle, error) {
@@ -226,7 +228,8 @@ func (i Importer) judgeBundle(
 	return acceptedBundle{opened.Bundle, last.Sequence, d}, err
 }
 
-// source returns the source of a bundle's documents: the file, or else the target.
+// source returns a source for the documents of a bundle. It reads a document from the file, or from the target if the
+// file does not contain it.
 func (i Importer) source(file *airgap.File, carried, target store.Reader) intake.Source {
 	return intake.Source{
 		Documents: store.FetcherFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
@@ -251,7 +254,8 @@ func (i Importer) source(file *airgap.File, carried, target store.Reader) intake
 	}
 }
 
-// last returns the bundle at the target. It ignores a bundle that was not signed by a publisher of this fleet.
+// last returns the runtime's bundle at the target. It ignores a bundle that was not signed by a publisher of this
+// fleet.
 func (i Importer) last(
 	ctx context.Context, target store.Reader, root trust.Root, runtime string,
 ) (bundle.Accepted, error) {
@@ -272,7 +276,7 @@ func (i Importer) last(
 	return verified.Accepted, nil
 }
 
-// want is a content that a bundle refers to. If needed is true, the import fails without the content.
+// want is a blob of module content that a bundle refers to. If needed is true, the import fails without the blob.
 type want struct {
 	content bundle.Content
 	what    string
@@ -290,7 +294,8 @@ func (b acceptedBundle) wants() []want {
 		add(m, m.Content, true)
 		add(m, m.Evidence(), true)
 	}
-	for _, m := range b.State.Offers { // agents verify all offers, but an export can omit their contents
+	// Agents verify the release proofs of all offers. An export can omit the content of offers.
+	for _, m := range b.State.Offers {
 		add(m, m.Content, false)
 		add(m, m.Evidence(), true)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// judgeList checks that the signed list of images is for the bundles in the file. A list must not be older than the
+// judgeList checks that the signed list of images is for the bundles in the file, and that it is not older than the
 // last imported list.
 func (i Importer) judgeList(
 	ctx context.Context, made bundle.CarriedPredicate, list bundle.Carried, root trust.Root, found *accepted,
@@ -24,7 +24,7 @@ func (i Importer) judgeList(
 	for _, b := range found.bundles {
 		predicate := b.Statement.Predicate
 		with = append(with, bundle.CarriedBundle{Runtime: predicate.Audience.Runtime, Digest: b.Digest})
-		if predicate.IssuedAt.After(now) { // the local clock is behind the publisher's
+		if predicate.IssuedAt.After(now) { // a future time means that the local clock is behind the publisher's
 			now = predicate.IssuedAt
 		}
 		before, err := i.lastList(ctx, root, bundle.CarriedLastTag(predicate.Audience.Runtime))
@@ -59,7 +59,8 @@ func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*b
 	return &verified, nil
 }
 
-// findNewerImages finds images that a newer imported file for another runtime contains. Their tags stay unchanged.
+// findNewerImages finds images whose tag must not change, because a newer imported file for another runtime contains
+// them.
 func (i Importer) findNewerImages(ctx context.Context, root trust.Root, found *accepted) error {
 	moving := map[string]bool{}
 	for _, image := range found.images {
@@ -85,7 +86,8 @@ func (i Importer) findNewerImages(ctx context.Context, root trust.Root, found *a
 	return nil
 }
 
-// compareLists adds images that a newer imported list contains to found.kept, so that their tags stay unchanged.
+// compareLists adds the images that a newer imported list contains to found.kept. moving contains the images whose tag
+// this import would change.
 func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[string]bool, found *accepted) error {
 	target, err := i.reading(ctx, bundle.CarriedRepository)
 	if err != nil || target == nil {
@@ -124,8 +126,8 @@ func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[
 	return nil
 }
 
-// list copies the file's list of images to the target and tags it for each imported runtime. Later imports then
-// refuse older lists.
+// list copies the file's list of images to the target and tags it for each imported runtime. With these tags, later
+// imports can refuse older lists.
 func (w *writing) list(ctx context.Context, j accepted) error {
 	if j.list == nil {
 		return nil

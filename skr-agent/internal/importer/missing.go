@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// missingBlobs collects blobs that are neither in the file nor at the target, usually because an earlier file was not
+// missingBlobs lists blobs that exist neither in the file nor at the target, usually because an earlier file was not
 // imported.
 type missingBlobs struct{ lines []string }
 
@@ -28,7 +28,8 @@ func (l *missingBlobs) add(
 	l.lines = append(l.lines, line)
 }
 
-// history describes the bundle at the target, and the expected predecessor if it differs.
+// history describes the bundle at the target. It also describes the predecessor that the new bundle expects, if that is
+// another bundle.
 func history(previous *bundle.Position, last bundle.Accepted) string {
 	there := "the target has no bundle"
 	if last.Sequence > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// pin returns the root of trust for an import without a configured root: the oldest root at the target, or else the
-// oldest root in the file. The second result is true for a root in the file.
+// pin returns the root of trust for an import without a configured root. It is the oldest root at the target. If the
+// target has no root, it is the oldest root in the file, and the second result is true.
 //
 // Agents do not use this root. They always verify with their own pinned root.
 func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool, error) {

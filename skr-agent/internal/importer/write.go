@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// writing is a running import. It writes bundles last, so that an interrupted import leaves no bundle without its
-// content.
+// writing is a running import. It writes the bundles after all other content, so that an interrupted import leaves no
+// bundle without its content.
 type writing struct {
 	Importer
 	file    *airgap.File
@@ -121,7 +121,7 @@ func (w *writing) roots(ctx context.Context, j accepted) error {
 	for _, version := range j.roots {
 		tag := bundle.RootTag(version)
 		if _, err := store.Head(ctx, to, tag); err == nil {
-			w.outcome.Known++ // the content of a version never changes
+			w.outcome.Known++ // skip it; a version of the root never changes
 			continue
 		}
 		fetched, err := store.Fetch(ctx, from, tag)

@@ -29,7 +29,7 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 	if user != "" {
 		var err error
 		config = rest.CopyConfig(config)
-		// The API server adds the groups of the service account.
+		// Set only the user name, because the API server adds the groups of a ServiceAccount.
 		config.Impersonate = rest.ImpersonationConfig{UserName: user}
 		if http, err = rest.HTTPClientFor(config); err != nil {
 			return nil, err

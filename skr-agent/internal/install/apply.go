@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// apply applies the content of a Manifest, or only the changed objects. The outcome has a state only if the apply
-// failed or must wait.
+// apply applies the content of a Manifest. If todo is stepCorrect, it applies only the changed objects. The outcome has
+// a state only if the apply failed or must wait.
 func (i *Installer) apply(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys,
 ) (outcome, error) {
@@ -48,7 +48,8 @@ func (i *Installer) apply(
 	}
 	if wait != "" {
 		out = i.waiting(m, known, out, wait)
-		// The status of a running module does not change while the agent starts.
+		// Keep the status of an installed module. Otherwise, each start of the agent would show the module as
+		// Processing until its watches run.
 		out.keepStatus = wasInstalled && out.state == v1beta2.StateProcessing
 		return out, nil
 	}
@@ -74,7 +75,7 @@ func (i *Installer) apply(
 	return out, nil
 }
 
-// prepare plans the apply, runs the checks, and adds the planned objects to the inventory.
+// prepare plans the apply, checks the plan, and writes the planned objects to the inventory.
 func (i *Installer) prepare(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys,
 ) (plan, outcome, error) {
@@ -95,7 +96,7 @@ func (i *Installer) prepare(
 		return p, out, nil
 	}
 	if i.now().Sub(known.checkedAt) >= i.Resync {
-		known.settled = nil // compare all objects
+		known.settled = nil // at the resync interval, compare all objects with the cluster
 	}
 	out.fields = i.fieldsOf(m, p)
 	if out.rights, problem, err = i.check(ctx, m, &p); err != nil {
@@ -114,7 +115,7 @@ func (i *Installer) prepare(
 	p.recreate = tried.recreate
 	switch {
 	case tried.problem == nil:
-	case record.Claims(m).Applied == nil: // first installation: apply the objects that the API server accepts
+	case record.Claims(m).Applied == nil: // a first installation applies the objects that the API server accepts
 		p.refused = tried.problem
 	default:
 		out.untouched = !isBegun(m)
@@ -135,8 +136,8 @@ func (i *Installer) prepare(
 	return p, out, nil
 }
 
-// check runs before any object of a plan is written. problem prevents the apply. rights is the result of checking the
-// account's permissions.
+// check checks a plan before the installer writes any of its objects. problem is the reason why the plan must not be
+// applied. rights is the result of reviewing the permissions of the module's account.
 func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (rights, problem *finding, err error) {
 	if rights, problem, err = i.mayApply(ctx, m, *p); err != nil || problem != nil {
 		return rights, problem, err
@@ -148,7 +149,8 @@ func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (ri
 	return rights, problem, err
 }
 
-// write applies a plan and creates the default CR. It returns the changed objects and a reason to wait.
+// write applies a plan and creates the default CR. It returns the changed objects. wait is the reason why the rest of
+// the plan must wait, or "".
 func (i *Installer) write(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, wasInstalled bool, seen keys,
 ) ([]key, string, error) {
@@ -166,8 +168,8 @@ func (i *Installer) write(
 	return applied, wait, err
 }
 
-// refused handles errors of the API server during an apply. Temporary errors cause a retry. If the module causes an
-// error, its state becomes Error.
+// refused handles errors of the API server during an apply. Temporary errors cause a retry. An error that the module
+// causes sets its state to Error.
 func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p plan, err error) (outcome, error) {
 	var definite, temporary []string
 	forbidden := false
@@ -186,7 +188,8 @@ func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p pla
 		out.installation = p.refused
 		return i.failed(m, known, out), nil
 	case len(definite) == 0:
-		// The webhook fails until its server runs, and the server can be part of this module.
+		// All errors are temporary. A typical cause is a webhook whose server is part of this module and does not run
+		// yet.
 		return i.waiting(m, known, out, "waiting for the API server to accept "+firstFew(temporary)), nil
 	}
 	out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: firstFew(append(definite, p.unknown...))}
@@ -207,7 +210,8 @@ func (p *plan) leftOut() *finding {
 	return nil
 }
 
-// waiting returns an outcome in state Processing. The state becomes Error after the ready timeout.
+// waiting returns an outcome with state Processing. If the module has been processing for longer than the ready
+// timeout, the state is Error.
 func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWhat string) outcome {
 	out.state = v1beta2.StateProcessing
 	out.ready = finding{reason: v1beta2.ReasonInstalling, message: forWhat}
@@ -215,7 +219,8 @@ func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWh
 	return i.applyReadyTimeout(known, out)
 }
 
-// applyReadyTimeout changes the state from Processing to Error after the ready timeout.
+// applyReadyTimeout changes the state from Processing to Error if the module has been processing for longer than the
+// ready timeout.
 func (i *Installer) applyReadyTimeout(known *memo, out outcome) outcome {
 	if out.state == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
 		out.state = v1beta2.StateError
@@ -250,8 +255,8 @@ func isTemporary(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// plan renders the content and returns the plan. The finding is a problem that the module causes. Errors are
-// temporary.
+// plan renders the content of a Manifest and returns the plan. The finding is a problem that the module causes. All
+// errors are temporary.
 func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *finding, error) {
 	content, problem, err := i.rendered(ctx, m)
 	if err != nil || problem != nil {
@@ -294,8 +299,8 @@ func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step,
 	return p, problem, err
 }
 
-// claimed returns a conflict if another Manifest owns an object of the plan. It records in the plan which objects
-// other Manifests release.
+// claimed returns a conflict if another Manifest owns an object of the plan. It also records the objects that another
+// Manifest owns but does not need anymore, so that this module can take them over.
 func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	others, err := i.others(ctx, m)
 	if err != nil {
@@ -318,7 +323,7 @@ func (i *Installer) owner(m *v1beta2.Manifest) guard.Owner {
 	}
 }
 
-// mayDelete returns a function that reports whether an object in the Manifest's inventory can be deleted.
+// mayDelete returns a function that reports whether the agent can delete an object in the inventory of a Manifest.
 func (i *Installer) mayDelete(m *v1beta2.Manifest) func(*metav1.PartialObjectMetadata) bool {
 	return i.owner(m).MayDelete(i.records.Read(m).Inherited != "")
 }

@@ -19,16 +19,16 @@ import (
 // Server-side apply needs one request per object, without a dry run or a read. The API server does not write
 // unchanged objects, and its response shows whether an object changed (see ownFields).
 
-// maxPassWait limits how long a reconciliation waits for a watch or a CRD. Afterwards, the worker is free for other
-// modules.
+// maxPassWait limits how long a reconciliation waits for a watch or a CRD. After this time, the reconciliation ends, so
+// that the worker can reconcile other modules.
 const maxPassWait = 1500 * time.Millisecond
 
 // servedAfter is the usual time until the API server serves the kind of a new CRD. A watch that starts earlier fails
 // once.
 const servedAfter = 200 * time.Millisecond
 
-// applyPlan applies a plan stage by stage and returns the changed objects. wait is the reason to wait before the next
-// stage. Refused objects do not block the others.
+// applyPlan applies a plan stage by stage and returns the changed objects. wait is the reason why the next stage must
+// wait, or "". Refused objects do not block other objects.
 func (i *Installer) applyPlan(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, seen keys,
 ) (applied []key, wait string, err error) {
@@ -37,7 +37,8 @@ func (i *Installer) applyPlan(
 		if guard.KeyOf(o) == p.unlabeled {
 			continue
 		}
-		// A separate field manager for each module lets each module own its labels of a shared namespace.
+		// Use a separate field manager for each module, so that each module owns only its own labels of a shared
+		// namespace.
 		if _, err := a.applyObject(ctx, o, client.FieldOwner(i.FieldManager+"/"+m.ModuleLabel())); err != nil {
 			return nil, "", objectError{guard.KeyOf(o), err}
 		}
@@ -85,11 +86,12 @@ func (i *Installer) applyPlan(
 	return applied, "", errors.Join(refused...)
 }
 
-// maxUnanswered limits how many objects of one kind are applied while a webhook does not respond.
+// maxUnanswered limits how many objects of one kind the agent tries to apply while the API server, a webhook or an
+// aggregated API does not respond for this kind.
 const maxUnanswered = 3
 
-// applyStage applies the objects of a stage and returns the changed ones. A refused object does not block the others.
-// seen contains the objects for which watches reported changes.
+// applyStage applies the objects of a stage and returns the changed objects. A refused object does not block the other
+// objects. seen contains the objects for which watches reported changes.
 func (i *Installer) applyStage(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p plan, seen keys,
 ) ([]key, error) {
@@ -131,7 +133,9 @@ func (i *Installer) applyStage(
 			applied = append(applied, k)
 		}
 		if o != stage[n] {
-			delete(known.settled, k) // other field managers can change the live values
+			// The applied object contains live values, which other field managers can change, so compare it again next
+			// time.
+			delete(known.settled, k)
 		}
 	}
 	return applied, errors.Join(refused...)
@@ -215,7 +219,7 @@ func (i *Installer) unestablished(
 	return "", nil
 }
 
-// isReady reports whether an object was ready in its current resource version.
+// isReady reports whether an object was ready at the last check and has not changed since then, according to its watch.
 func (i *Installer) isReady(known *memo, r v1beta2.Resource) bool {
 	version := known.ready[keyOf(r)]
 	return version != "" && version == i.watches.version(r)

@@ -129,14 +129,14 @@ func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 	}
 }
 
-// isControlledInNamespace reports whether an object has a namespaced controller. The function contents then lists the
-// controller instead of the object.
+// isControlledInNamespace reports whether the controller of an object, from its owner references, is a namespaced
+// object. The function contents then lists the controller instead of the object.
 func (i *Installer) isControlledInNamespace(o *metav1.PartialObjectMetadata) (bool, error) {
 	controller := metav1.GetControllerOfNoCopy(o)
 	if controller == nil {
 		return false, nil
 	}
-	// The version in the owner reference may not be served.
+	// Do not use the version in the owner reference, because the API server may not serve this version anymore.
 	kind := schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind()
 	namespaced, err := i.scope(kind.WithVersion(""))
 	if err != nil && !errors.Is(err, errUnknownKind) {
@@ -188,8 +188,8 @@ func withoutTokens(gvk schema.GroupVersionKind) client.ListOption {
 	return client.MatchingFieldsSelector{Selector: fields.Everything()}
 }
 
-// keepNamespaces returns the resources to delete with a module. It excludes and unmarks namespaces that contain other
-// objects.
+// keepNamespaces returns the resources to delete with a module. It does not return namespaces that contain objects of
+// users. It removes the agent's labels and annotations from these namespaces.
 func (i *Installer) keepNamespaces(
 	ctx context.Context, m *v1beta2.Manifest, stage []v1beta2.Resource,
 ) ([]v1beta2.Resource, error) {

@@ -7,8 +7,9 @@
 // The package guarantees:
 //   - An object is added to the inventory before it is created, and removed from it after it is deleted. A crash at any
 //     point orphans no objects.
-//   - Only objects with this Manifest's mark are deleted or released. Other objects are neither written nor deleted,
-//     unless their adoption was requested.
+//   - The agent deletes an object only if its annotation owned-by names the Manifest, or if lifecycle-manager installed
+//     it for the module. It does not write other existing objects, unless a user requests their adoption with an
+//     annotation.
 //   - Workers do not wait for slow objects. Unfinished work is checked again later, or after an event of a watch.
 //   - Objects are applied after a change of the Manifest, after a start of the agent, and after a change of the agent's
 //     fields in the cluster. In addition, a slow resync corrects changes that a watch missed.

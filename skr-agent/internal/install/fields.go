@@ -44,9 +44,9 @@ func dropForeignFields(o *unstructured.Unstructured) error {
 	return err
 }
 
-// fieldsOf returns the finding about the unknown fields in a plan, or nil if the plan and the Manifest's condition have
-// none. The API server would refuse an object with such a field, and kubectl warns about it. The agent applies the
-// object without the field.
+// fieldsOf returns the finding about unknown fields in the objects of a plan. The API server would refuse an object
+// with such a field, so the agent applies the object without the field. fieldsOf returns nil if no field is unknown and
+// the Manifest does not have the condition Fields.
 func (i *Installer) fieldsOf(m *v1beta2.Manifest, p plan) *finding {
 	before := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionFields)
 	if len(p.ignored) == 0 {
@@ -62,7 +62,7 @@ func (i *Installer) fieldsOf(m *v1beta2.Manifest, p plan) *finding {
 	return found
 }
 
-// caHolders returns the parts of an object that can contain a caBundle.
+// caHolders returns the parts of an object that can contain a field caBundle, such as the clientConfig of a webhook.
 func caHolders(o *unstructured.Unstructured) []map[string]any {
 	var holders []map[string]any
 	add := func(from map[string]any, path ...string) {
@@ -94,7 +94,7 @@ func caHolders(o *unstructured.Unstructured) []map[string]any {
 func isPlaceholder(bundle string) bool {
 	decoded, err := base64.StdEncoding.DecodeString(bundle)
 	if err != nil {
-		return false // the API server returns a clear error
+		return false // not a placeholder; the API server reports the invalid value
 	}
 	block, _ := pem.Decode(decoded)
 	return block == nil || len(block.Bytes) == 0
@@ -184,8 +184,8 @@ func isIdentity(p pointer) bool {
 		)
 }
 
-// keepLive returns copies of objects with their live values of ignored fields and of the replicas of autoscaled
-// workloads.
+// keepLive returns copies of objects in which ignored fields have their live values. In autoscaled workloads,
+// spec.replicas also has its live value.
 func (i *Installer) keepLive(
 	ctx context.Context, a *actor, stage []*unstructured.Unstructured, p plan,
 ) ([]*unstructured.Unstructured, error) {
@@ -204,7 +204,8 @@ func (i *Installer) keepLive(
 			if err != nil && !isUnconverted(err) {
 				return nil, err
 			}
-			continue // applying the object returns the same error
+			// Skip a missing or unreadable object. If it is unreadable, applying it returns the same error.
+			continue
 		}
 		if now := integer(live, 1, "spec", "replicas"); scalable && now != replicas {
 			scaled, err := i.isAutoscaled(ctx, resourceOf(o), now, dropped)
@@ -226,8 +227,8 @@ func (i *Installer) keepLive(
 	return kept, nil
 }
 
-// takeLive sets a field of an object to its live value. If another manager owns the field, takeLive removes it, so
-// that the apply does not overwrite concurrent changes.
+// takeLive sets a field of an object to its live value. If another field manager owns the field, takeLive removes the
+// field instead, so that the apply does not overwrite concurrent changes.
 func takeLive(o, live *unstructured.Unstructured, p pointer, manager string) {
 	value, found := at(live.Object, p)
 	if !found || isOwnedByOther(live.GetManagedFields(), p, manager) {
@@ -237,7 +238,8 @@ func takeLive(o, live *unstructured.Unstructured, p pointer, manager string) {
 	set(o.Object, p, value, true)
 }
 
-// isOwnedByOther reports whether another field manager owns a field. It returns false for pointers into lists.
+// isOwnedByOther reports whether another field manager owns the field at a pointer. It returns false for pointers into
+// lists.
 func isOwnedByOther(entries []metav1.ManagedFieldsEntry, p pointer, manager string) bool {
 	for _, e := range entries {
 		if e.FieldsV1 == nil ||
@@ -321,8 +323,8 @@ func set(object map[string]any, p pointer, value any, present bool) {
 	}
 }
 
-// isAutoscaled reports whether a HorizontalPodAutoscaler can have scaled a workload to a number of replicas. It returns
-// false if the account is not allowed to list autoscalers.
+// isAutoscaled reports whether a HorizontalPodAutoscaler can have set the current number of replicas of a workload. It
+// returns false if the account is not allowed to list autoscalers.
 func (i *Installer) isAutoscaled(
 	ctx context.Context, r v1beta2.Resource, replicas int64, dropped keys,
 ) (bool, error) {
@@ -345,8 +347,8 @@ func (i *Installer) isAutoscaled(
 	}), nil
 }
 
-// scalesToZero reports whether a workload of an autoscaler can have no replicas. Other autoscalers ignore a workload
-// without replicas. KEDA itself scales the workloads of its autoscalers to zero.
+// scalesToZero reports whether an autoscaler can keep a workload at zero replicas. It can if its minimum is 0, or if
+// KEDA manages it, because KEDA itself scales workloads to zero. Other autoscalers ignore a workload without replicas.
 //
 // Source: Kubernetes documentation, "Horizontal Pod Autoscaling"; KEDA documentation, "Scaling Deployments".
 func scalesToZero(hpa *unstructured.Unstructured) bool {

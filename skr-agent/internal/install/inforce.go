@@ -41,8 +41,8 @@ func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo)
 	return err
 }
 
-// writeApplied writes the applied version to the Manifest's record. It reports whether it succeeded. A module works
-// without the record, so only temporary errors are returned.
+// writeApplied writes the applied version to the Manifest's record. It reports whether it wrote the record. It returns
+// only temporary errors, because a module works without the record.
 func (i *Installer) writeApplied(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, version record.AppliedVersion,
 ) (bool, error) {
@@ -71,9 +71,9 @@ func (i *Installer) writeApplied(
 	return false, nil
 }
 
-// lastApplied returns a copy of the Manifest with the version that was last applied completely. It returns nil if the
-// version is unknown, or if the apply of another version has started. If the requested version is another one, the
-// copy has no default CR.
+// lastApplied returns a copy of the Manifest with the version that was last applied completely. It returns nil if this
+// version is unknown, or if the agent has started to apply another version. If the Manifest requests another version,
+// the copy has no default CR.
 func (i *Installer) lastApplied(m *v1beta2.Manifest) *v1beta2.Manifest {
 	applied := i.records.Read(m).Applied
 	if applied == nil || applied.Begun != "" || applied.ImagesLeftOut || applied.Unconfirmed {
@@ -108,15 +108,15 @@ func isBegun(m *v1beta2.Manifest) bool {
 	return applied != nil && applied.Begun != "" && applied.Begun == record.Requested(m).Digest
 }
 
-// hasWrongRecord reports whether the record of the applied version is wrong: it contains another version, or an
-// incomplete apply.
+// hasWrongRecord reports whether the Manifest's record of the applied version differs from the requested version, or
+// describes an apply that is not complete.
 func hasWrongRecord(m *v1beta2.Manifest) bool {
 	applied := record.Claims(m).Applied
 	return applied != nil && (applied.Begun != "" || applied.Version != m.Spec.Version)
 }
 
-// mustCorrectApplied reports whether to correct drift of the last applied version, because the requested version
-// failed.
+// mustCorrectApplied reports whether the agent must correct drift of the last applied version, because it could not
+// apply the requested version.
 func mustCorrectApplied(m *v1beta2.Manifest, out outcome) bool {
 	if out.state != v1beta2.StateError || out.forbidden && isLastApplied(m) {
 		return false
@@ -139,9 +139,9 @@ func (i *Installer) correctApplied(ctx context.Context, m *v1beta2.Manifest, kno
 	}
 	p, problem, err := i.plan(ctx, was)
 	if err != nil || problem != nil {
-		return changed // the status reports only the problem of the requested version
+		return changed // ignore it; the status reports the requested version only
 	}
-	// Check the last applied version like a new version.
+	// The last applied version must pass the same checks as a new version.
 	if _, problem, err = i.check(ctx, was, &p); err != nil || problem != nil {
 		return changed
 	}

@@ -27,17 +27,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 )
 
-// Limits for inspecting one module.
+// Limits for the details of one module.
 const (
 	maxListedPods   = 100
 	maxListedEvents = 100
-	maxFailingPods  = 2 // per workload
+	maxFailingPods  = 2 // for each workload
 	loggedLines     = 25
 	loggedBytes     = 16 << 10
 )
 
-// Inspect returns the requested details of a module. It reads with the permissions of the module's account. Problem
-// contains the first read error.
+// Inspect returns the requested details of a module. It reads them with the permissions of the module's account. The
+// field Problem of the result contains the first read error.
 func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []bundle.Detail) *bundle.ModuleDetails {
 	found := inspection{actor: i.actor(m), wanted: wanted,
 		details: bundle.ModuleDetails{Taken: i.now().UTC().Truncate(time.Second)}}
@@ -89,14 +89,14 @@ type inspection struct {
 
 func (n *inspection) wants(d bundle.Detail) bool { return slices.Contains(n.wanted, d) }
 
-// missed records the first read error.
+// missed records an error of reading details. Only the first error is kept.
 func (n *inspection) missed(err error) {
 	if n.details.Problem == "" {
 		n.details.Problem = bundle.Bounded(excerpt.Redact(err.Error()), bundle.MaxMessageBytes)
 	}
 }
 
-// objects adds the module's objects to the details, first those that are not ready.
+// objects adds the module's objects to the details. Objects that are not ready come first.
 func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[key]bundle.DetailedObject,
 	seen *watches) {
 	var all []bundle.DetailedObject
@@ -150,7 +150,7 @@ func (n *inspection) failing(ctx context.Context, o observation, as bundle.Detai
 	}
 }
 
-// explain adds the conditions and the requested Events of an object.
+// explain adds the conditions of an object to found. It also adds the object's Events, if Events are requested.
 func (n *inspection) explain(ctx context.Context, o *unstructured.Unstructured, found *bundle.FailingObject) {
 	if n.wants(bundle.DetailEvents) {
 		found.Conditions, found.Events = conditionsOf(o), n.events(ctx, o)
@@ -255,7 +255,7 @@ func belongs(pod, workload *unstructured.Unstructured) bool {
 			strings.HasPrefix(owner.Name, workload.GetName()+"-")
 }
 
-// pod adds the states and logs of a Pod's failing containers.
+// pod adds the states and logs of a Pod's failing containers to found.
 func (n *inspection) pod(ctx context.Context, pod *unstructured.Unstructured, found *bundle.FailingObject) {
 	for _, list := range []string{"initContainerStatuses", "containerStatuses"} {
 		statuses, _, _ := unstructured.NestedSlice(pod.Object, "status", list)

@@ -46,8 +46,9 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return i.record(ctx, m, out)
 }
 
-// read returns a Manifest, or nil if it does not exist. It uses the cache only if the cached version is the one that
-// this process last read or wrote, because an older inventory would lose objects.
+// read returns a Manifest, or nil if it does not exist. It uses the cached Manifest only if it has the version that
+// this process last read or wrote. An older Manifest would have an older inventory, and the agent would lose track of
+// objects.
 func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manifest, error) {
 	var m v1beta2.Manifest
 	if version := i.version(req.NamespacedName); version != "" {
@@ -70,17 +71,17 @@ func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manife
 type step int
 
 const (
-	stepCheck   step = iota // check readiness
-	stepCorrect             // correct changed objects
+	stepCheck   step = iota // check whether the objects are ready
+	stepCorrect             // apply the changed objects, which corrects drift
 	stepApply               // compare and apply all objects
 )
 
 // heldInterval is the interval between two attempts to delete a pruned object.
 const heldInterval = 5 * time.Second
 
-// next returns the next step for a Manifest. All objects are compared after a change of the Manifest, after a start
-// of the agent, and at the resync interval. They are also compared while objects wait for deletion, or if the record
-// of the applied version is wrong.
+// next returns the next step for a Manifest. The agent compares all objects after a change of the Manifest, after a
+// start of the agent, and at the resync interval. It also does so while objects wait for deletion, or if the Manifest's
+// record of the applied version is wrong.
 func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync time.Duration) step {
 	switch {
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
@@ -92,7 +93,8 @@ func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync t
 		known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
 		return stepApply
 	case changed.overlaps(known.dropped):
-		return stepApply // another module may have taken over an object that this module drops
+		// A changed object that this module does not need anymore may now belong to another module.
+		return stepApply
 	case len(changed) > 0:
 		return stepCorrect
 	}
@@ -106,7 +108,7 @@ func installed(m *v1beta2.Manifest) bool {
 }
 
 // holdBack returns the delay until the next drift correction. The delay increases while another client keeps changing
-// a value.
+// the corrected values back.
 func (k memo) holdBack(now time.Time) time.Duration {
 	const patience = 5
 	if k.streak < patience {
@@ -139,7 +141,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 		return outcome{}, err
 	}
 	changed := i.watches.take(name)
-	changed.keepOnly(i.kept(m)) // ignore changes of objects to prune
+	changed.keepOnly(i.kept(m)) // ignore changes of objects that are no longer part of the module
 	todo := next(m, *known, changed, i.now(), i.Resync)
 	var heldBack time.Duration
 	if todo == stepCorrect {
@@ -208,7 +210,8 @@ func (i *Installer) addReadiness(
 	return i.applyReadyTimeout(known, out), nil
 }
 
-// nextCheck returns the delay until the next check of unfinished work. It doubles with each check, up to slowest.
+// nextCheck returns the delay until the next check of a module that is not ready or not removed yet. The delay doubles
+// with each check, up to slowest.
 func (k *memo) nextCheck(generation int64, now time.Time, slowest time.Duration) time.Duration {
 	if k.pending != generation {
 		k.pending, k.pendingSince, k.checks = generation, now, 0

@@ -12,8 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// Webhooks, admission policies and aggregated APIs (interceptors) handle requests for other objects. A broken
-// interceptor can block the version that corrects or removes it, so changes to interceptors are applied first.
+// This file calls webhooks, admission policies and aggregated APIs interceptors, because they handle requests for other
+// objects. A broken interceptor can block the module version that corrects or removes it, so the installer applies
+// changes of interceptors first.
 
 // intercepts reports whether a kind is a webhook, an admission policy or an aggregated API.
 func intercepts(gk schema.GroupKind) bool {
@@ -22,8 +23,8 @@ func intercepts(gk schema.GroupKind) bool {
 	}
 }
 
-// pruneInterceptors deletes webhooks, policies and APIServices that are not in the new version, before the version is
-// applied. It ignores missing permissions, which prune reports later.
+// pruneInterceptors deletes the webhooks, policies and APIServices that are not in the new version, before the version
+// is applied. It ignores missing permissions, because the method prune reports them later.
 func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p plan) error {
 	dropped := slices.DeleteFunc(slices.Clone(p.prune), func(r v1beta2.Resource) bool {
 		return !intercepts(keyOf(r).GroupKind())
@@ -39,8 +40,8 @@ func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, 
 	return err
 }
 
-// applyInterceptors applies only the existing webhooks, policies and APIServices of a plan, in case one of them is
-// broken and the new version corrects it. It returns only temporary errors.
+// applyInterceptors applies only the webhooks, policies and APIServices of a plan that already exist in the cluster.
+// One of them can be broken, and the new version can correct it. applyInterceptors returns only temporary errors.
 func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 	for _, o := range slices.Concat(p.stages[:]...) {
 		if !intercepts(o.GroupVersionKind().GroupKind()) {
@@ -76,8 +77,8 @@ func (i *Installer) applyInterceptorsFirst(
 	return true, i.actor(m).applyInterceptors(ctx, p)
 }
 
-// leaveUnread removes unreadable custom resources from a plan, because another object of the plan may be the operator
-// with their conversion webhook. The custom resources stay in the inventory.
+// leaveUnread removes unreadable custom resources from a plan. They can be unreadable because their conversion webhook
+// does not run, and the plan can contain the operator with this webhook. The custom resources stay in the inventory.
 func (p *plan) leaveUnread() {
 	if len(p.unread) == 0 {
 		return

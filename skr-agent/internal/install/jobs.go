@@ -15,9 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// A Job runs once per version. Kubernetes deletes a completed Job after its TTL. If the agent created it again, a
-// migration could run twice. The Manifest's record therefore contains completed Jobs that were
-// deleted.
+// A Job runs once per module version. Kubernetes deletes a completed Job after its TTL. If the agent created the Job
+// again, a migration could run twice. The Manifest's record therefore contains completed Jobs that were deleted.
 
 var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 
@@ -84,8 +83,9 @@ func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) er
 	return err
 }
 
-// withoutCompleted returns a stage without the Jobs that completed for this version. A missing Job with a TTL is
-// treated as completed, unless it is in seen, the changed objects.
+// withoutCompleted returns a stage without the Jobs that completed for this version. It also removes a Job with a TTL
+// that does not exist, because Kubernetes deletes such a Job after its completion. The exception is a Job in seen, the
+// objects with reported changes, because another client can have deleted it.
 func (i *Installer) withoutCompleted(
 	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen keys,
 ) ([]*unstructured.Unstructured, error) {

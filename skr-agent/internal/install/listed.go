@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// fewToList is the minimum number of objects of one kind and namespace for a list request instead of separate
-	// reads.
+	// fewToList is the minimum number of objects of one kind and namespace that the agent reads with one list request.
+	// It reads fewer objects one by one.
 	fewToList = 2
-	// maxListed limits the number of objects in a list. If there are more, the agent reads its objects one by one.
+	// maxListed limits the number of objects in a list request. If the namespace contains more, the agent reads the
+	// module's objects one by one.
 	maxListed = 100
 )
 
@@ -32,7 +33,8 @@ type listed map[listing]map[key]*metav1.PartialObjectMetadata
 
 var errNotListed = errors.New("kind was not listed")
 
-// object returns an object, or nil if it does not exist. It returns errNotListed if its kind was not listed.
+// object returns the metadata of an object, or nil if the object does not exist. It returns errNotListed if the objects
+// of this kind and namespace were not listed.
 func (l listed) object(k key) (*metav1.PartialObjectMetadata, error) {
 	all, ok := l[listing{k.GroupKind(), k.Namespace}]
 	if !ok {
@@ -41,8 +43,8 @@ func (l listed) object(k key) (*metav1.PartialObjectMetadata, error) {
 	return all[k], nil
 }
 
-// list lists the metadata of the given objects, with one request for each kind and namespace. It omits small groups,
-// lists with more than maxListed objects, and kinds that cannot be listed.
+// list lists the metadata of the given objects, with one request for each kind and namespace. The result omits groups
+// of fewer than fewToList objects, lists with more than maxListed objects, and kinds that cannot be listed.
 func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) (listed, error) {
 	counts := map[listing]int{}
 	versions := map[listing]schema.GroupVersion{}

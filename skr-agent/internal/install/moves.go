@@ -14,10 +14,10 @@ import (
 )
 
 // An object moves between modules if the new version of the first module omits it and the new version of the second
-// module contains it. The first module keeps the object until the second module has marked it as its own. The object
-// is never deleted.
+// module contains it. The first module keeps the object until the second module has set its own annotation owned-by on
+// it. The object is never deleted.
 
-// handOverInterval is the interval between two checks of objects that wait for a takeover by another module.
+// handOverInterval is the interval between two checks of objects that another module must take over.
 const handOverInterval = time.Second
 
 // wanted returns the objects in the content of the requested version. It returns false if the content cannot be
@@ -45,8 +45,9 @@ func isActive(m *v1beta2.Manifest) bool {
 		m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True
 }
 
-// newOwners returns the module that requests each dropped object. It omits objects that no module requests. A module
-// with refused content gets no objects, so it cannot delay the removal of another module.
+// newOwners finds modules that take over objects that this module does not need anymore. The result contains the name
+// of the new module for each such object. A module whose content is refused takes over nothing, so that it cannot delay
+// the removal of this module.
 func (i *Installer) newOwners(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (map[key]string, error) {
@@ -68,13 +69,15 @@ func (i *Installer) newOwners(
 			if err != nil {
 				return nil, fmt.Errorf("render module %s, which can take over objects: %w", other.Module(), err)
 			}
-			if problem == nil || problem.reason == v1beta2.ReasonConflict { // another module can resolve a conflict
+			// A conflict with another module can still end, so the module can take over the objects later.
+			if problem == nil || problem.reason == v1beta2.ReasonConflict {
 				wants = keysOf(p.inventory)
 			}
 		}
 		for _, r := range dropped {
 			k := keyOf(r)
-			// A webhook or policy contains no data, so the new module can create it again.
+			// Do not keep a webhook or policy for a module that is not installed yet. Its deletion loses no data, and
+			// the module creates it again.
 			if wants.has(k) && (complete || !intercepts(k.GroupKind())) {
 				takers[k] = other.Module()
 			}
@@ -83,8 +86,8 @@ func (i *Installer) newOwners(
 	return takers, nil
 }
 
-// releases returns a function that reports whether another Manifest releases an object, because its content omits the
-// object or the Manifest is being removed.
+// releases returns a function that reports whether another Manifest does not need an object anymore, because its
+// content does not contain the object or the Manifest is being removed.
 func (i *Installer) releases(ctx context.Context) func(other *v1beta2.Manifest, k key) (bool, error) {
 	rendered := map[string]keys{}
 	return func(other *v1beta2.Manifest, k key) (bool, error) {
@@ -128,8 +131,8 @@ func among(resources []v1beta2.Resource, wanted keys) []v1beta2.Resource {
 	return slices.DeleteFunc(slices.Clone(resources), func(r v1beta2.Resource) bool { return !wanted.has(keyOf(r)) })
 }
 
-// handOver returns the dropped objects that can be deleted, and a reason to wait if other modules must take over some
-// of them first.
+// handOver returns the objects in dropped that this module can delete now. waiting is the reason to wait if other
+// modules must take over some of the objects first.
 func (i *Installer) handOver(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (mine []v1beta2.Resource, waiting string, err error) {
@@ -158,7 +161,8 @@ func (i *Installer) handOver(
 			return nil, "", fmt.Errorf("%s: %w", keyOf(r), err)
 		}
 		if live == nil || !deletes(live) {
-			mine = append(mine, r) // deleteObjects skips objects without this Manifest's mark
+			// If the object has another owner, deleteObjects does not delete it.
+			mine = append(mine, r)
 			continue
 		}
 		moving = append(moving, fmt.Sprintf("%s by module %s", keyOf(r), module))
@@ -169,14 +173,15 @@ func (i *Installer) handOver(
 	return mine, waiting, nil
 }
 
-// takesOver reports whether a plan takes over an object from another Manifest. mark is the object's current mark.
+// takesOver reports whether a plan takes over an object from another Manifest. mark is the value of the object's
+// annotation owned-by.
 func (p *plan) takesOver(k key, mark string, by guard.Owner) bool {
 	from := p.takes[k]
 	return from != "" && from == mark && from != by.Mark
 }
 
-// isAbandoned reports whether an object still has the mark of another Manifest that does not contain it anymore, for
-// example because of the annotation helm.sh/resource-policy: keep.
+// isAbandoned reports whether the annotation owned-by of an object names another Manifest that does not contain the
+// object anymore. An example is an object with the annotation helm.sh/resource-policy: keep.
 func isAbandoned(k key, live *metav1.PartialObjectMetadata, others []*v1beta2.Manifest) bool {
 	for _, other := range others {
 		if live.Annotations[v1beta2.AnnotationOwnedBy] != other.Namespace+"/"+other.Name {

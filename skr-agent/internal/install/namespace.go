@@ -17,8 +17,9 @@ import (
 // namespaceOwner is the field manager of the labels of the agent's namespace.
 const namespaceOwner = "kyma-pull-namespace"
 
-// LabelNamespace sets the labels of the agent's namespace and removes earlier ones. It does not change a label if an
-// installed webhook or policy could then intercept the agent's requests. The error then wraps guard.ErrExposed.
+// LabelNamespace sets the labels of the agent's namespace and removes labels that it set earlier. It does not change a
+// label if an installed webhook or policy could then intercept the agent's requests. In this case, it returns an error
+// that wraps guard.ErrExposed.
 func LabelNamespace(ctx context.Context, cluster client.Client, home string, want map[string]string) error {
 	live, err := liveNamespace(ctx, cluster, home)
 	if err != nil || live == nil {

@@ -17,8 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// observe reads the objects that determine the status of a Manifest. watched is true if watches report changes of all
-// these objects. It skips objects that are unchanged since they were ready or cached.
+// observe reads the objects that determine the status of a Manifest. It does not read an object that was ready or is
+// cached, if its watch reports no change since then. watched is true if watches report changes of all objects that
+// determine the status.
 func (i *Installer) observe(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource,
 ) (seen []observation, watched bool, err error) {
@@ -93,8 +94,8 @@ const maxCachedObjects = 20
 // readsAtOnce limits concurrent reads for one Manifest.
 const readsAtOnce = 4
 
-// readAll reads the wanted objects and returns observations in the same order. It skips objects that are unchanged
-// since they were ready or cached.
+// readAll reads the wanted objects and returns observations in the same order. It does not read objects for which known
+// returns true, or objects with a current copy in the cache.
 func (i *Installer) readAll(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, wanted []v1beta2.Resource,
 	known func(v1beta2.Resource) bool,
@@ -116,8 +117,9 @@ func (i *Installer) readAll(
 	return seen, group.Wait()
 }
 
-// cachedObject returns an object that need not be read: the response of an apply, or an unchanged cached object.
-// PersistentVolumeClaims are always read, because their state also depends on the storage class.
+// cachedObject returns an object that the agent need not read: the API server's response to an apply, or a cached
+// object that is unchanged according to its watch. It returns nil if the agent must read the object. This is always the
+// case for PersistentVolumeClaims, because their state also depends on the StorageClass.
 func (i *Installer) cachedObject(before *memo, r v1beta2.Resource) *unstructured.Unstructured {
 	k := keyOf(r)
 	if k.GroupKind() == (schema.GroupKind{Kind: "PersistentVolumeClaim"}) {
@@ -195,8 +197,8 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	return r, guard.Protected(keyOf(r), i.Namespace) == ""
 }
 
-// createDefaultCR creates the default CR if it does not exist. It does not change an existing CR, because users may
-// have edited it. A CR that lifecycle-manager created only gets the module's mark.
+// createDefaultCR creates the default CR if it does not exist. It does not change the spec of an existing CR, because
+// users may have edited it. It adds the module's labels and annotations to a CR that lifecycle-manager created.
 func (i *Installer) createDefaultCR(
 	ctx context.Context, a *actor, by guard.Owner, known *memo, p plan,
 ) (created bool, wait string, err error) {

@@ -9,7 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// firstKinds are applied before all other kinds of a stage, and lastKinds after them.
+// firstKinds and lastKinds define the order of objects within a stage: first firstKinds, then all other kinds, then
+// lastKinds.
 //
 // Source: fluxcd/pkg/ssa, ReconcileOrder.
 var (

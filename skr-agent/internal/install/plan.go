@@ -30,8 +30,9 @@ type plan struct {
 	// shared contains namespaces that the module does not own. They get the module's labels and are never in its
 	// inventory.
 	shared []*unstructured.Unstructured
-	// stages are applied in order: CRDs, namespaces and cluster roles; classes; other built-in kinds; custom
-	// resources, whose webhooks can be part of an earlier stage.
+	// stages contains the objects to apply, in order: first CRDs, namespaces and cluster roles; then classes; then
+	// other built-in kinds; then custom resources. Custom resources are last, because an earlier stage can contain
+	// their webhooks.
 	stages [4][]*unstructured.Unstructured
 	// unserved contains the kinds of the content's CRDs that the API server does not serve yet.
 	unserved map[schema.GroupKind]bool
@@ -42,9 +43,10 @@ type plan struct {
 	recreate []v1beta2.Resource
 	// defaultCR is created once and not changed afterwards. Nil if the module has no default CR.
 	defaultCR *unstructured.Unstructured
-	// resources and images are the findings for the Manifest's conditions about its content.
+	// resources and images are the results of planning for the Manifest's conditions Resources and Images.
 	resources, images finding
-	// takes contains the objects that other Manifests release. The value is the mark of the other Manifest.
+	// takes contains the objects that this module takes over from other Manifests. The value is the other Manifest, as
+	// in the annotation owned-by.
 	takes map[key]string
 	// unknown contains objects whose kind the API server does not serve or store. They are neither applied nor pruned.
 	unknown []string
@@ -52,8 +54,8 @@ type plan struct {
 	ignored []string
 	// unread contains custom resources that the API server could not read, with the error. They are applied later.
 	unread map[key]string
-	// unlabeled is the key of the agent's namespace if the module sets no labels on it. The namespace is then not
-	// applied.
+	// unlabeled is the key of the agent's namespace if the module's content contains this namespace but sets no labels
+	// on it. The agent then does not apply the namespace.
 	unlabeled key
 	// absent contains objects that did not exist when the plan was checked.
 	absent keys
@@ -100,7 +102,7 @@ func resourcesOf(objects []*unstructured.Unstructured) []v1beta2.Resource {
 }
 
 // makePlan returns the objects to apply and to prune, in order. It modifies the given objects: it sets namespaces and
-// owner marks, and removes fields that server-side apply refuses.
+// the labels and annotations of the owner, and removes fields that server-side apply refuses.
 func makePlan(
 	rendered []*unstructured.Unstructured, defaultCR *unstructured.Unstructured, before []v1beta2.Resource,
 	by guard.Owner, served scopes,
@@ -155,7 +157,7 @@ func makePlan(
 			return plan{},
 				fmt.Errorf("default CR %s (%s): %w", guard.KeyOf(p.defaultCR), p.defaultCR.GetAPIVersion(), err)
 		case seen.has(guard.KeyOf(p.defaultCR)):
-			p.defaultCR = nil // the default CR is part of the content
+			p.defaultCR = nil // the module's content also contains this object
 		default:
 			mark(p.defaultCR, by)
 		}
@@ -172,13 +174,14 @@ func makePlan(
 	return p, nil
 }
 
-// normalized converts an object of a built-in kind to the form in which the API server stores it. The library panics
-// for a custom resource whose kind is Status.
+// normalized converts an object of a built-in kind to the form in which the API server stores it. It skips custom
+// resources, because the library panics for a custom resource whose kind is Status.
 func normalized(o *unstructured.Unstructured) error {
 	if !scheme.Scheme.Recognizes(o.GroupVersionKind()) {
 		return nil
 	}
-	return normalize.UnstructuredList([]*unstructured.Unstructured{o}) // Unstructured would empty the rules of roles
+	// normalize.Unstructured is not usable, because it would empty the rules of roles.
+	return normalize.UnstructuredList([]*unstructured.Unstructured{o})
 }
 
 // leaveOut records an object whose kind the API server does not serve or store, so that the object is neither applied
@@ -193,8 +196,9 @@ func (p *plan) leaveOut(o *unstructured.Unstructured, role string, why error, by
 	stay[k] = struct{}{}
 }
 
-// withDefinitions extends the scopes of the served kinds with the kinds of CRDs in the content. For a served kind,
-// the API server's scope applies. unserved contains the other kinds.
+// withDefinitions returns a function that reports the scope of served kinds and of kinds that CRDs in the content
+// define. The API server's answer takes precedence over the content. unserved contains the kinds that only the content
+// defines.
 func withDefinitions(
 	served scopes, rendered []*unstructured.Unstructured,
 ) (withContent scopes, unserved map[schema.GroupKind]bool) {
@@ -221,10 +225,10 @@ func withDefinitions(
 			return served(gvk)
 		}
 		kind := gvk.GroupKind()
-		if unserved[kind] { // each lookup of an unknown kind sends discovery requests
+		if unserved[kind] { // avoid another lookup, which sends discovery requests
 			return namespaced, nil
 		}
-		// The lookup of one version is current. The lookup of any version uses a cache.
+		// A lookup with a version asks the API server. A lookup without a version uses a cache, which can be outdated.
 		live, err := served(gvk)
 		if errors.Is(err, errUnknownKind) {
 			live, err = served(kind.WithVersion(""))
@@ -246,7 +250,7 @@ func place(o *unstructured.Unstructured, namespaced bool, fallback string) {
 	}
 }
 
-// mark sets the owner's labels and annotations on an object.
+// mark sets the labels and annotations that identify the owner of an object.
 func mark(o *unstructured.Unstructured, by guard.Owner) {
 	utils.SetCommonMetadata([]*unstructured.Unstructured{o}, map[string]string{
 		v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
@@ -269,7 +273,8 @@ func stageOf(o *unstructured.Unstructured) int {
 }
 
 // claimedByOther returns a conflict if another Manifest owns an object of the plan. If both Manifests have the object
-// in their inventories, the older Manifest owns it. takes contains the objects that other Manifests release.
+// in their inventories, the older Manifest owns it. takes contains the objects that other Manifests do not need
+// anymore.
 func claimedByOther(
 	m *v1beta2.Manifest, p plan, others []*v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool),
 	givesUp func(*v1beta2.Manifest, key) (bool, error),
@@ -317,8 +322,8 @@ func older(a, b *v1beta2.Manifest) bool {
 	return a.Name < b.Name
 }
 
-// removalStages returns the objects in the order of removal. Each stage must be deleted before the next one:
-// webhooks; custom resources, whose finalizers need the operator; workloads and other objects; CRDs; RBAC;
+// removalStages returns the objects in stages for the removal. All objects of a stage must be deleted before the next
+// stage: webhooks; custom resources, whose finalizers need the operator; workloads and other objects; CRDs; RBAC;
 // namespaces.
 func removalStages(inventory []v1beta2.Resource) [][]v1beta2.Resource {
 	stages := make([][]v1beta2.Resource, 6)

@@ -22,8 +22,8 @@ const maxPlannedBytes = 4 << 20
 // sufficient.
 const plannedWindow = 128 << 10
 
-// plans caches the compressed objects with which Manifests were last compared. It allows drift correction without
-// another rendering.
+// plans caches the objects of each Manifest from the last comparison, in compressed form. The agent can then correct
+// drift without rendering the module again.
 type plans struct {
 	mu    sync.Mutex // guards the fields below
 	kept  map[types.NamespacedName]packedPlan
@@ -68,8 +68,8 @@ func (s *plans) drop(name types.NamespacedName) {
 	delete(s.kept, name)
 }
 
-// changed returns a cached plan with the changed objects and the default CR. It returns false if the plan is not
-// cached.
+// changed returns a cached plan, reduced to the changed objects and the default CR. It returns false if the cache does
+// not contain the plan.
 func (s *plans) changed(name types.NamespacedName, of string, changed keys) (plan, bool) {
 	s.mu.Lock()
 	packed, ok := s.kept[name]

@@ -24,13 +24,13 @@ import (
 type outcome struct {
 	state     v1beta2.State
 	inventory []v1beta2.Resource
-	// resources, installation, images, rights, fields and ready become conditions. The condition of a nil finding does
-	// not change.
+	// resources, installation, images, rights, fields and ready become the Manifest's conditions. A nil finding leaves
+	// its condition unchanged.
 	resources, installation, images, rights, fields *finding
 	ready                                           finding
 	// again is the time until the next reconciliation, or 0 to wait for an event.
 	again time.Duration
-	// untouched is true if no object was written.
+	// untouched is true if the installer wrote none of the module's objects.
 	untouched bool
 	// forbidden is true if the module's account is not allowed to write its objects.
 	forbidden bool
@@ -115,14 +115,14 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 		}
 		i.events.Eventf(m, nil, kind, out.ready.reason, "Install", "%s", out.ready.message)
 		if out.state == v1beta2.StateReady {
-			debug.FreeOSMemory() // the Go runtime would otherwise keep the memory for minutes
+			debug.FreeOSMemory() // otherwise, Go would keep freed memory for minutes
 		}
 	}
 	return ctrl.Result{RequeueAfter: out.again}, nil
 }
 
-// recordRetry writes an error to the status before a retry, because Ready=True would hide the error. A temporary
-// error does not change an existing status of this generation.
+// recordRetry writes an error to the status before a retry. Otherwise, Ready=True from an earlier reconciliation would
+// hide the error. A temporary error does not replace a status of the current generation.
 func (i *Installer) recordRetry(ctx context.Context, m *v1beta2.Manifest, cause error) {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if apierrors.IsConflict(cause) || isTemporary(cause) && (ready == nil || ready.ObservedGeneration == m.Generation) {
@@ -154,7 +154,7 @@ func (i *Installer) writeStatus(ctx context.Context, m *v1beta2.Manifest, out ou
 	return nil
 }
 
-// announce writes the inventory to the status before any object is applied.
+// announce writes the inventory to the status before the installer applies any object.
 func (i *Installer) announce(
 	ctx context.Context, m *v1beta2.Manifest, out outcome, inventory []v1beta2.Resource,
 ) (outcome, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// mayNotDelete returns the reason why an object must not be recreated, with the fix. It returns "" if the object can
-// be recreated.
+// mayNotDelete returns the reason why the agent must not delete an object to create it again, and the fix. It returns
+// "" if the agent can delete the object.
 func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjectMetadata, k key) string {
 	switch {
 	case live == nil:
@@ -41,14 +41,14 @@ func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjec
 	return ""
 }
 
-// wasRecreated reports whether the object was already recreated for the Manifest's version, because an object must
-// not be deleted repeatedly.
+// wasRecreated reports whether the agent has already recreated an object for the Manifest's version. The agent
+// recreates an object only once per version, so that it does not delete the object repeatedly.
 func wasRecreated(m *v1beta2.Manifest, uid types.UID) bool {
 	recreated := record.Claims(m).Recreated
 	return recreated != nil && recreated.Version == wantedDigest(m) && !slices.Contains(recreated.Objects, uid)
 }
 
-// recordRecreation records the UIDs of the objects that will be deleted for a version.
+// recordRecreation records the UIDs of the objects that the agent is about to delete for a version.
 func (i *Installer) recordRecreation(ctx context.Context, m *v1beta2.Manifest, uids []types.UID) error {
 	next := record.Recreated{Version: wantedDigest(m)}
 	known := record.Claims(m).Recreated

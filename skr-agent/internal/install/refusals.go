@@ -52,7 +52,7 @@ func failedKeys(err error) keys {
 
 // separate returns the errors of a joined error.
 func separate(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // errors.As would split wrapped joins
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // errors.As would also search wrapped errors
 	if !ok {
 		return []error{err}
 	}
@@ -63,7 +63,7 @@ func separate(err error) []error {
 	return all
 }
 
-// plain returns the API server's message without values in Go syntax.
+// plain returns the API server's message. It removes dumps of Go values, which can be long.
 func plain(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 ||
@@ -78,7 +78,8 @@ func plain(err error) string {
 			text = text[end+len("}: "):]
 		}
 		if cause.Type == metav1.CauseTypeForbidden {
-			text, _, _ = strings.Cut(text, "\n") // for a Pod, pages with the difference of the two specs follow
+			// For a Pod, the following lines contain the difference of the two specs, which can fill pages.
+			text, _, _ = strings.Cut(text, "\n")
 		}
 		if cause.Field != "" && cause.Field != "<nil>" {
 			text = cause.Field + ": " + text
@@ -88,8 +89,8 @@ func plain(err error) string {
 	return firstFew(texts)
 }
 
-// isMistake reports whether the object causes an error that looks temporary. For example, a value of the wrong type
-// causes an internal error.
+// isMistake reports whether an error is caused by the object, although it looks temporary. For example, the API server
+// returns an internal error for a value of the wrong type.
 func isMistake(err error) bool {
 	return slices.ContainsFunc([]string{
 		"failed to create typed patch object", "field not declared in schema", "cannot convert",
@@ -98,8 +99,8 @@ func isMistake(err error) bool {
 		func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
-// lacksRight reports whether the account lacks a permission. Admission policies, webhooks and quotas also return
-// Forbidden.
+// lacksRight reports whether an error means that the account lacks a permission. It returns false for admission
+// policies, webhooks and quotas, which also refuse requests with Forbidden.
 func lacksRight(err error) bool { return apierrors.IsForbidden(err) && !agentobjects.IsDenied(err) }
 
 // isTransient reports whether the API server, a webhook or an aggregated API is temporarily unavailable or
@@ -110,11 +111,11 @@ func isTransient(err error) bool {
 			apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err))
 }
 
-// refusal is an object of a new version that the API server refuses.
+// refusal is the refusal of one object of a new version by the API server.
 type refusal struct {
 	object *unstructured.Unstructured
 	err    error
-	// immutable is true if only immutable fields of the existing object cause the refusal.
+	// immutable is true if the API server refuses the object only because it changes immutable fields.
 	immutable bool
 	// stays is the reason why the agent does not delete the object, with the fix. Empty if the object can be deleted.
 	stays string
@@ -122,7 +123,8 @@ type refusal struct {
 
 // trial is the result of a dry run.
 type trial struct {
-	// recreate contains the objects to delete first. problem is nil if the dry run succeeded.
+	// recreate contains the objects that the agent must delete and create again. problem is nil if the dry run
+	// succeeded.
 	recreate []v1beta2.Resource
 	problem  *finding
 	// denied is true if a webhook, policy or quota refused an object.
@@ -206,12 +208,12 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 	return "waiting for deletion before recreating: " + firstFew(left.texts), nil
 }
 
-// refuse records a refused version, so that the dry run is not repeated for every event.
+// refuse records the outcome of a refused version, so that the agent does not repeat the dry run for every event.
 func (k *memo) refuse(m *v1beta2.Manifest, out outcome, now time.Time, immutable keys) {
 	k.refused, k.refusedAs, k.retry, k.immutable = &out, asked(m), now.Add(out.again), immutable
 }
 
-// tryAgainAfter drops a recorded refusal if one of its objects changed.
+// tryAgainAfter drops the recorded refusal if an object with changed immutable fields was changed or deleted.
 func (k *memo) tryAgainAfter(changed keys) {
 	for o := range changed {
 		if k.immutable.has(o) {
@@ -220,8 +222,8 @@ func (k *memo) tryAgainAfter(changed keys) {
 	}
 }
 
-// stillRefused returns the recorded outcome of a refused version until the next attempt is due. It returns nil
-// without a refusal.
+// stillRefused returns the recorded outcome of a refused version until the time of the next attempt. It returns nil if
+// no refusal is recorded.
 func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
 	if k.refused == nil || k.refusedAs != asked(m) || !now.Before(k.retry) {
 		k.refused = nil
@@ -234,8 +236,9 @@ func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
 
 func asked(m *v1beta2.Manifest) string { return fmt.Sprint(m.Generation, m.Labels, m.Annotations) }
 
-// refusals dry-runs the objects of a plan and returns the refused ones. It ignores temporary errors and objects that
-// depend on other objects of the plan. Objects that the dry run does not change are not applied afterwards.
+// refusals dry-runs the objects of a plan and returns the refused objects. It ignores temporary errors, and objects
+// that depend on other objects of the plan. It marks objects that the dry run does not change, and the agent then does
+// not apply them.
 func (i *Installer) refusals(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) ([]refusal, error) {
 	a, defined := i.actor(m), definedGroups(p)
 	var refused []refusal

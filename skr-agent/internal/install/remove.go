@@ -19,7 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// remove removes a module from the cluster, or makes it unmanaged. Each call skips the completed steps.
+// remove removes a module from the cluster, or makes it unmanaged. Each call continues after the steps that earlier
+// calls completed.
 func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, error) {
 	out := outcome{inventory: m.Status.Synced}
 	if !controllerutil.ContainsFinalizer(m, v1beta2.FinalizerManifest) {
@@ -102,9 +103,9 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	return outcome{gone: true}, nil
 }
 
-// unblock handles a removal that waits for the deletion of the default CR. If the API server cannot call a webhook
-// for this deletion, unblock deletes the module's webhooks and policies. Otherwise, it upgrades the module and
-// corrects drift, because the operator may have to remove finalizers.
+// unblock handles a removal that waits for the deletion of the default CR. If the API server cannot call a webhook for
+// this deletion, unblock deletes the module's webhooks and policies. If the cause is not a webhook, unblock upgrades
+// the module and corrects drift, because its operator may have to remove finalizers.
 func (i *Installer) unblock(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome, left remainingObjects,
 ) error {
@@ -124,8 +125,8 @@ func (i *Installer) unblock(
 	return nil
 }
 
-// upgradeLeaving upgrades a module whose removal is blocked, because only the newer operator may be able to remove
-// its finalizers. Afterwards, it corrects drift, because the removal needs the operator.
+// upgradeLeaving upgrades a module while its removal is blocked. Only the operator of the newer version may be able to
+// remove the finalizers. After the upgrade, upgradeLeaving corrects drift, so that the operator can work.
 func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome) error {
 	if known.checked == m.Generation {
 		return i.correctLeaving(ctx, m, known, m.Status.Synced)
@@ -222,9 +223,9 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 
 // retain stops the watches that no Manifest needs.
 func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1beta2.Resource) {
-	var all v1beta2.ManifestList // belongs to the cache and must not be modified
+	var all v1beta2.ManifestList // shared with the cache, so do not modify it
 	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return // unneeded watches are harmless
+		return // keep all watches; a watch that is not needed does no harm
 	}
 	needed = slices.Clone(needed)
 	for n := range all.Items {
@@ -252,8 +253,9 @@ func (l *remainingObjects) add(r v1beta2.Resource, why string) {
 	l.objects, l.texts = append(l.objects, r), append(l.texts, keyOf(r).String()+why)
 }
 
-// stillHidden handles an object whose kind is not served. If the API server may still store the object, stillHidden
-// adds it to remaining. If the module's removal also deletes the kind, it does nothing.
+// stillHidden handles an object whose kind the API server does not serve. If the API server may still store the object,
+// stillHidden adds it to remaining. It does nothing if the kind is not served because the removal deletes the module's
+// CRD or APIService.
 func (i *Installer) stillHidden(
 	ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, remaining *remainingObjects,
 ) error {
@@ -271,9 +273,9 @@ func (i *Installer) stillHidden(
 	return err
 }
 
-// deleteObjects deletes the Manifest's objects and returns those that still exist. It skips objects of other owners,
-// and objects with the annotation helm.sh/resource-policy: keep. An object that cannot be deleted does not block the
-// others.
+// deleteObjects deletes those of the given objects for which ours returns true. It returns the objects that still
+// exist. It skips objects with the annotation helm.sh/resource-policy: keep. An object that cannot be deleted does not
+// block the other objects.
 func (i *Installer) deleteObjects(
 	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource,
 	ours func(*metav1.PartialObjectMetadata) bool,
@@ -297,7 +299,7 @@ func (i *Installer) deleteObjects(
 			render.Keeps(o) || !ours(o) {
 			continue
 		}
-		r.Version = o.GroupVersionKind().Version // the API version of the object that was read
+		r.Version = o.GroupVersionKind().Version // delete the object in the API version that could be read
 		if o.DeletionTimestamp.IsZero() {
 			err := a.cluster.Delete(ctx, reference(r), client.Preconditions{UID: &o.UID},
 				client.PropagationPolicy(metav1.DeletePropagationBackground))
@@ -416,7 +418,7 @@ func (a *actor) instancesIn(
 	}
 }
 
-// unmanage removes the agent's marks from the module's objects and keeps the objects.
+// unmanage removes the agent's labels and annotations from the module's objects. It does not delete the objects.
 func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 	a, objects := i.actor(m), m.Status.Synced
 	defaultCR, ok := i.defaultCR(m)
@@ -449,8 +451,8 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// unmark removes the owner's marks from an object. The label with the module's name stays, so that the module can own
-// the object again.
+// unmark removes the annotations and labels that identify the owner of an object. The label with the module's name
+// stays, so that the module can own the object again.
 func (a *actor) unmark(ctx context.Context, o *metav1.PartialObjectMetadata) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy,
 		v1beta2.AnnotationOwnedBy)

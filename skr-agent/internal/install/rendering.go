@@ -22,12 +22,12 @@ type rendering struct {
 	objects []*unstructured.Unstructured
 	// defaultCR is the Manifest's default CR with the runtime's values. Nil if it has none.
 	defaultCR *unstructured.Unstructured
-	// images reports whether the component lists all images of the objects.
+	// images is the finding of comparing the objects' images with the images that the component lists.
 	images finding
 }
 
-// rendered returns the objects of a Manifest with redirected images. The finding is a problem that the module causes.
-// Errors are temporary.
+// rendered returns the objects of a Manifest. Their images already refer to the configured mirrors. The finding is a
+// problem that the module causes. All errors are temporary.
 func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (rendering, *finding, error) {
 	in, problem, err := i.input(ctx, m)
 	if problem != nil || err != nil {
@@ -96,7 +96,7 @@ func (s inputSources) input(m *v1beta2.Manifest, namespace string) (in render.In
 	return in, nil, err
 }
 
-// content loads the blob of an image spec. field is the field's name for messages.
+// content loads the content that an ImageSpec refers to. field is the name of the ImageSpec's field, for messages.
 func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *finding, error) {
 	at := digest.Digest(source.Ref)
 	if err := at.Validate(); err != nil {
@@ -178,7 +178,7 @@ func distinct(uses []images.Use) int {
 	return len(slices.Compact(all))
 }
 
-// capabilities returns the API server's version and kinds for charts.
+// capabilities returns the version and kinds of the API server, which Helm charts can query.
 func (a *actor) capabilities() (render.Capabilities, error) {
 	version, err := a.discovery.ServerVersion()
 	if err != nil {

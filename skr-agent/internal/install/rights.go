@@ -64,7 +64,7 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 func (i *Installer) plural(gvk schema.GroupVersionKind) (string, bool) {
 	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return "", false // ignore an unknown kind, which the plan reports
+		return "", false // ignore it; the plan reports unknown kinds
 	}
 	return mapping.Resource.Resource, true
 }
@@ -137,7 +137,7 @@ func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 	return nil, nil
 }
 
-// denied returns the outcome for a Forbidden error after the permissions were checked.
+// denied returns the outcome if the API server responds with Forbidden although the agent has checked the permissions.
 func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome {
 	known, why := i.remembered(m), v1beta2.ReasonForbidden
 	if !lacksRight(err) {

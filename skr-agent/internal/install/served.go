@@ -144,8 +144,8 @@ func (i *Installer) hidden(ctx context.Context, r v1beta2.Resource) (string, err
 
 var crdKind = metav1.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// unlistable returns the reason why the API server cannot list a kind, or nil if the watch works. The watch itself
-// retries without an error.
+// unlistable returns the reason why the API server cannot list a kind, or nil if the watch of this kind works. It sends
+// its own list request, because the watch retries without reporting an error.
 func (i *Installer) unlistable(ctx context.Context, a *actor, r v1beta2.Resource) error {
 	if !i.watches.unsynced(r) {
 		return nil
@@ -170,8 +170,8 @@ func (a *actor) isNotStored(gvk schema.GroupVersionKind) bool {
 	})
 }
 
-// isAbsent reports whether a read means that an object does not exist. Objects of a kind that cannot be read, such as a
-// TokenReview, are never stored.
+// isAbsent reports whether the error of a read means that the object does not exist. This includes kinds that cannot be
+// read, such as TokenReview, because the API server never stores their objects.
 func isAbsent(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// ownFields identifies the agent's fields in an object: fields is a fingerprint of the agent's entry in
-// managedFields, and at is the time of the entry. Both stay the same while the agent's fields do not change.
+// ownFields identifies the agent's fields in an object. fields is a fingerprint of the agent's entry in managedFields,
+// and at is the time of this entry. Both stay the same until another client changes the agent's fields or the agent
+// applies a change.
 type ownFields struct{ fields, at string }
 
 // ownFieldsOf returns the agent's fields from managedFields. The fingerprint does not depend on the order of JSON
@@ -46,7 +47,9 @@ func ownFieldsOf(entries []metav1.ManagedFieldsEntry, manager string) ownFields 
 	return own
 }
 
-// settled is an object that matches the module's content, until its watch shows other ownFields.
+// settled describes an object that matched the module's content when the agent last applied it. content is the hash of
+// the applied content, and own identifies the agent's fields after the apply. If a watch shows other fields, the object
+// does not match anymore.
 type settled struct {
 	content [sha256.Size]byte
 	own     ownFields
@@ -60,8 +63,8 @@ func contentOf(o *unstructured.Unstructured) [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
-// isSettled reports whether an object need not be applied: this process applied the same content before, and the
-// agent's fields are unchanged.
+// isSettled reports whether the agent can skip applying an object. This process must have applied the same content
+// before, and the agent's fields must be unchanged since then.
 func (i *Installer) isSettled(known *memo, o *unstructured.Unstructured) bool {
 	was, ok := known.settled[guard.KeyOf(o)]
 	if !ok || was.content != contentOf(o) {
@@ -71,7 +74,7 @@ func (i *Installer) isSettled(known *memo, o *unstructured.Unstructured) bool {
 	return sure && shown == was.own
 }
 
-// settle records the API server's response to an apply and returns the agent's fields.
+// settle records the API server's response to an apply. It returns the agent's fields in the applied object.
 func (i *Installer) settle(known *memo, o, live *unstructured.Unstructured) ownFields {
 	k := guard.KeyOf(o)
 	own := ownFieldsOf(live.GetManagedFields(), i.FieldManager)
@@ -94,7 +97,7 @@ func (k *memo) settleAs(o *unstructured.Unstructured, own ownFields) {
 	k.settled[guard.KeyOf(o)] = settled{contentOf(o), own}
 }
 
-// keepFresh stores an object from an API response for the current reconciliation.
+// keepFresh stores an object from a response of the API server. The current reconciliation then need not read it again.
 func (k *memo) keepFresh(of key, live *unstructured.Unstructured) {
 	if k.fresh == nil {
 		k.fresh = map[key]*unstructured.Unstructured{}
@@ -102,8 +105,8 @@ func (k *memo) keepFresh(of key, live *unstructured.Unstructured) {
 	k.fresh[of] = live
 }
 
-// settleUnchanged marks an object as matching the content if a dry run did not change it. It ignores recently applied
-// objects, because times in managedFields have a resolution of one second.
+// settleUnchanged marks an object as matching the content if a dry run did not change it. It ignores objects that were
+// applied in the last five seconds, because times in managedFields have a resolution of one second.
 func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstructured) {
 	own := ownFieldsOf(tried.GetManagedFields(), i.FieldManager)
 	at, err := time.Parse(time.RFC3339, own.at)
@@ -113,8 +116,8 @@ func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstruct
 	}
 }
 
-// before returns the agent's fields in the live object before an apply. It sends a request only if the watch may be
-// outdated.
+// before returns the agent's fields in the live object before an apply. It reads the object from the API server only if
+// the watch of its kind may be outdated.
 func (i *Installer) before(ctx context.Context, a *actor, o *unstructured.Unstructured, p plan) (ownFields, error) {
 	if p.absent.has(guard.KeyOf(o)) {
 		return ownFields{}, nil
@@ -125,7 +128,7 @@ func (i *Installer) before(ctx context.Context, a *actor, o *unstructured.Unstru
 	live, err := a.owned(ctx, resourceOf(o))
 	if live == nil || err != nil {
 		if isUnconverted(err) {
-			err = nil // applying the object returns the same error
+			err = nil // ignore it, because applying the object returns it too
 		}
 		return ownFields{}, err
 	}

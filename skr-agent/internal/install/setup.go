@@ -40,15 +40,17 @@ type Options struct {
 	// Signer signs the records of Manifests with the agent's key. Without a Signer, the installer removes no modules,
 	// because no record of a removal has a valid signature.
 	Signer trust.Signer
-	// TryAgain receives Manifests to reconcile because missing content is available again. It can be nil.
+	// TryAgain receives the Manifests whose missing content is now available. The installer reconciles them. It can be
+	// nil.
 	TryAgain <-chan event.GenericEvent
-	// Incomplete reports whether the agent is still writing the Manifests of a bundle. The installer prunes no
-	// objects during this time, because a new Manifest can take them over. If nil, the Manifests are always complete.
+	// Incomplete reports whether the agent is still writing the Manifests of a bundle. During this time, the installer
+	// prunes no objects, because one of the missing Manifests can take them over. If Incomplete is nil, the installer
+	// assumes that all Manifests are written.
 	Incomplete func() bool
 	// Namespace is the namespace of Manifests and the default namespace of objects. Default: kyma-system.
 	Namespace string
-	// FieldManager is the field manager of applied objects. Default: kyma-pull. The agent does not recognize objects
-	// that it applied with another field manager.
+	// FieldManager is the field manager of applied objects. Default: kyma-pull. If it changes, the agent does not
+	// recognize the objects that it applied before.
 	FieldManager string
 	// Concurrency limits the number of concurrent reconciliations. Default: 2.
 	Concurrency int
@@ -56,7 +58,8 @@ type Options struct {
 	LookInterval time.Duration
 	// ReadyTimeout is the time after which a module that is not ready gets state Error. Default: 10m.
 	ReadyTimeout time.Duration
-	// Resync is the interval at which all objects are compared, even without a reported change. Default: 1h.
+	// Resync is the interval at which the installer compares all objects of a module, even if no watch reported a
+	// change. Default: 1h.
 	Resync time.Duration
 }
 
@@ -76,7 +79,8 @@ const slowestRetry = 30 * time.Second
 // Installer is the controller of Manifests. The workers share memos, plans and watches.
 type Installer struct {
 	Options
-	// cluster accesses Manifests without a cache, because an outdated inventory would lose objects.
+	// cluster reads and writes Manifests without a cache. With an outdated inventory from a cache, the installer would
+	// lose track of objects.
 	cluster client.Client
 	cached  client.Reader     // lists Manifests from the manager's cache
 	actors  map[string]*actor // clients for the objects of modules, by user name
@@ -142,24 +146,27 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 // memo is the in-memory state of a Manifest. It is empty after a restart.
 type memo struct {
 	uid types.UID
-	// checked is the generation whose objects were last compared, at checkedAt. 0 before the first comparison.
+	// checked is the Manifest's generation at the last comparison of all objects, and checkedAt is the time of this
+	// comparison. checked is 0 before the first comparison.
 	checked   int64
 	checkedAt time.Time
 	// images is the value of AnnotationImages at the last comparison.
 	images string
 	// values is the value of AnnotationValues at the last comparison.
 	values string
-	// inherited is the record's digest of inherited objects at the last comparison.
+	// inherited is the digest of inherited objects in the Manifest's record at the last comparison.
 	inherited string
 	// pending is the generation that is not ready yet. pendingSince is the time of its first check, and checks is the
 	// number of its checks.
 	pending      int64
 	pendingSince time.Time
 	checks       int
-	// held is the reason why a pruned object still exists. heldFor is the delay of the next attempt to delete it.
+	// held is the reason why an object that was pruned still exists. heldFor is the delay until the next attempt to
+	// delete the object.
 	held    string
 	heldFor time.Duration
-	// handingOver is the message about objects that wait for a takeover by other modules.
+	// handingOver is the status message about objects that other modules must take over before this module can drop
+	// them.
 	handingOver string
 	// dropped contains the objects in the inventory that are not in the current version.
 	dropped keys
@@ -170,9 +177,10 @@ type memo struct {
 	refused   *outcome
 	refusedAs string
 	retry     time.Time
-	// immutable contains the objects of the refused content with changed immutable fields.
+	// immutable contains the objects of the refused content that differ from the live objects in immutable fields.
 	immutable keys
-	// kept identifies the last applied version in the record. keptAt is the time when its objects were last compared.
+	// kept identifies the last applied version in the Manifest's record. keptAt is the time when the agent last
+	// compared all objects of this version.
 	kept   string
 	keptAt time.Time
 	// begun is true if the apply of a new version has started. recordFailed is true if the API server refused the
@@ -181,19 +189,20 @@ type memo struct {
 	// corrected is the time of the last drift correction. streak is the number of corrections in quick succession.
 	corrected time.Time
 	streak    int
-	// ready contains the resource version in which each object was ready.
+	// ready contains the resource version at which each object was last found ready.
 	ready map[key]string
 	// objects caches the default CR and objects that were not ready.
 	objects map[key]*unstructured.Unstructured
-	// fresh contains objects from API responses during the current reconciliation.
+	// fresh contains objects from responses of the API server in the current reconciliation.
 	fresh map[key]*unstructured.Unstructured
-	// settled contains the objects that match the content.
+	// settled contains the objects that matched the module's content when the agent last applied them.
 	settled map[key]settled
 	// version is the last resourceVersion of the Manifest that this process read or wrote.
 	version string
 }
 
-// forgetReady drops the recorded readiness of objects before they are written, because watches lag behind.
+// forgetReady drops the recorded readiness of objects that the agent writes next. Until the watches show the new
+// objects, the old readiness would seem current.
 func (k *memo) forgetReady(p plan) {
 	for _, o := range p.all() {
 		delete(k.ready, guard.KeyOf(o))
@@ -222,7 +231,7 @@ func (i *Installer) version(name types.NamespacedName) string {
 	return ""
 }
 
-// seen records the resourceVersion of a Manifest after its reconciliation.
+// seen records the resourceVersion of a Manifest at the end of its reconciliation.
 func (i *Installer) seen(m *v1beta2.Manifest) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

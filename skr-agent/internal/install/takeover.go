@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// applyTaking applies an object and takes over lifecycle-manager's fields.
+// applyTaking applies an object and takes over the fields that lifecycle-manager owns.
 func (a *actor) applyTaking(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := a.applyObject(ctx, o)
 	if err != nil {
@@ -36,8 +36,8 @@ func (a *actor) applyTaking(ctx context.Context, o *unstructured.Unstructured) (
 	return a.applyObject(ctx, o)
 }
 
-// adoptDefaultCR adds the module's mark to a default CR of lifecycle-manager, so that watches select the CR. It
-// ignores a missing permission.
+// adoptDefaultCR adds the module's labels and annotations to a default CR that lifecycle-manager created, so that
+// watches select the CR. It does nothing if the account lacks the permission.
 func (a *actor) adoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMetadata, by guard.Owner) error {
 	if by.Made(live) || !by.OwnsDefaultCR(live) {
 		return nil
@@ -57,8 +57,8 @@ func (a *actor) adoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMe
 	return err
 }
 
-// releaseDefaultCR removes the module's marks from its default CR. Lifecycle-manager identifies the CR by kind and
-// name.
+// releaseDefaultCR removes the agent's labels and annotations from the module's default CR. Lifecycle-manager does not
+// need them, because it identifies the CR by kind and name.
 func (a *actor) releaseDefaultCR(ctx context.Context, o *metav1.PartialObjectMetadata) error {
 	return client.IgnoreNotFound(a.cluster.Patch(ctx, o,
 		client.RawPatch(types.MergePatchType, takeover.ReleaseDefaultCR())))

@@ -28,13 +28,15 @@ import (
 )
 
 const (
-	// annotationFields contains a fingerprint of the agent's fields. Only the informers' caches contain it.
+	// annotationFields is the annotation with the fingerprint of the agent's fields. The agent adds it only to objects
+	// in the caches of its informers, never in the cluster.
 	annotationFields = "kyma-pull.dev/fields"
-	// annotationAt contains the time of the agent's last apply. Only the informers' caches contain it.
+	// annotationAt is the annotation with the time of the agent's last apply. It exists only in the caches of
+	// informers.
 	annotationAt = "kyma-pull.dev/applied-at"
-	// annotationDone marks a completed Job. Only the informers' caches contain it.
+	// annotationDone is the annotation of a completed Job. It exists only in the caches of informers.
 	annotationDone = "kyma-pull.dev/done"
-	// settle delays a readiness check, so that one check covers many status changes of a starting workload.
+	// settle is the delay of a readiness check. One check then covers many status changes of a starting workload.
 	settle = 250 * time.Millisecond
 )
 
@@ -55,7 +57,8 @@ type watches struct {
 	// dirty contains the changed objects of each Manifest, with the resource version of the change. The version is
 	// empty for a deletion.
 	dirty map[types.NamespacedName]map[key]string
-	// written contains this process's last apply of each watched object. Such a change is not drift.
+	// written contains the last apply of each watched object by this process. A change that such an apply caused is not
+	// drift.
 	written map[key]writing
 	done    map[types.NamespacedName]keys // completed and deleted Jobs by Manifest
 }
@@ -73,11 +76,11 @@ type kindWatch struct {
 	stop    context.CancelFunc
 	synced  cache.InformerSynced
 	objects cache.Store
-	refused atomic.Pointer[apierrors.StatusError] // error of a forbidden watch
+	refused atomic.Pointer[apierrors.StatusError] // error of a watch that the API server forbids
 	broke   atomic.Int64                          // time of the last failure, in Unix nanoseconds
 }
 
-// unsureAfterBreak is how long after a failure a watch is treated as outdated.
+// unsureAfterBreak is the time after a failure of a watch in which the agent treats the watch as outdated.
 const unsureAfterBreak = 2 * time.Minute
 
 func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {
@@ -97,8 +100,8 @@ func (w *watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// ensure starts the watches for the kinds of resources. It reports whether all watches have received their first
-// list, but does not wait for the lists.
+// ensure starts the watches for the kinds of the given resources. It does not wait until they run. It reports whether
+// all watches have received their first list of objects.
 func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error) {
 	inPlace = true
 	w.mu.Lock()
@@ -127,7 +130,7 @@ func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error)
 	return inPlace, nil
 }
 
-// unsynced reports whether the first list of a watch takes longer than firstListTime.
+// unsynced reports whether a watch has not received its first list of objects within firstListTime.
 func (w *watches) unsynced(r v1beta2.Resource) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,14 +140,14 @@ func (w *watches) unsynced(r v1beta2.Resource) bool {
 
 const firstListTime = 2 * time.Second
 
-// begin starts the watches of all kinds concurrently. It skips the API groups in defined, whose CRDs may not exist
-// yet.
+// begin starts the watches of all kinds, so that they fetch their first lists concurrently. It skips the API groups in
+// defined, because their CRDs may not exist yet.
 func (w *watches) begin(resources []v1beta2.Resource, defined map[string]bool) {
 	for _, r := range resources {
 		if defined[r.Group] {
 			continue
 		}
-		_, _ = w.ensure([]v1beta2.Resource{r}) // applying the module reports the error
+		_, _ = w.ensure([]v1beta2.Resource{r}) // ignore the error, because applying the module reports it
 	}
 }
 
@@ -183,7 +186,7 @@ func (w *watches) take(manifest types.NamespacedName) keys {
 	return taken
 }
 
-// isOwn reports whether this process wrote a resource version of an object. The caller must hold mu.
+// isOwn reports whether this process wrote the given resource version of an object. The caller must hold mu.
 func (w *watches) isOwn(k key, version string) bool {
 	return version != "" && w.written[k].version == version
 }
@@ -194,7 +197,7 @@ func (w *watches) wrote(k key, last writing) {
 	w.written[k] = last
 }
 
-// forget drops the record of the last apply to a deleted object.
+// forget drops the recorded last apply of an object that was deleted.
 func (w *watches) forget(k key, uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -229,8 +232,8 @@ func (w *watches) markCompleted(manifest types.NamespacedName, k key) {
 	w.done[manifest][k] = struct{}{}
 }
 
-// version returns the resource version of an object in its watch. It returns "" if the watch does not contain the
-// object or may be outdated.
+// version returns the resource version of an object in the cache of its watch. It returns "" if the watch does not
+// contain the object or may be outdated.
 func (w *watches) version(r v1beta2.Resource) string {
 	if o, sure := w.object(r); sure && o != nil {
 		return o.ResourceVersion
@@ -238,8 +241,8 @@ func (w *watches) version(r v1beta2.Resource) string {
 	return ""
 }
 
-// object returns an object from its watch, or nil if the watch does not contain it. sure is false if the watch may be
-// outdated.
+// object returns an object from the cache of its watch, or nil if the watch does not contain it. sure is false if the
+// watch may be outdated.
 func (w *watches) object(r v1beta2.Resource) (o *metav1.PartialObjectMetadata, sure bool) {
 	w.mu.Lock()
 	watch := w.kinds[gvkOf(r).GroupKind()]
@@ -256,8 +259,8 @@ func (w *watches) object(r v1beta2.Resource) (o *metav1.PartialObjectMetadata, s
 	return o, !there || o != nil
 }
 
-// shown returns the agent's fields in a watched object. It includes this process's last apply, which the watch can
-// show with a delay. sure is false if the watch may be outdated.
+// shown returns the agent's fields in a watched object. If this process applied the object and the watch does not show
+// the result yet, shown returns the fields after the apply. sure is false if the watch may be outdated.
 func (w *watches) shown(r v1beta2.Resource) (own ownFields, sure bool) {
 	o, sure := w.object(r)
 	if o == nil {
@@ -272,13 +275,13 @@ func (w *watches) shown(r v1beta2.Resource) (own ownFields, sure bool) {
 	return own, sure
 }
 
-// isMarked reports whether a watched object has the given owner mark.
+// isMarked reports whether the annotation owned-by of a watched object has the given value.
 func (w *watches) isMarked(r v1beta2.Resource, mark string) bool {
 	o, sure := w.object(r)
 	return sure && o != nil && o.Annotations[v1beta2.AnnotationOwnedBy] == mark
 }
 
-// awaitChange waits a short time until the watch of an object shows another resource version.
+// awaitChange waits a short time until the watch shows another resource version of an object than the given version.
 func (w *watches) awaitChange(ctx context.Context, r v1beta2.Resource, version string) {
 	const step, longest, quiet = 10 * time.Millisecond, 300 * time.Millisecond, 40 * time.Millisecond
 	for waited := time.Duration(0); waited < longest && sleep(ctx, step); waited += step {
@@ -289,14 +292,15 @@ func (w *watches) awaitChange(ctx context.Context, r v1beta2.Resource, version s
 	}
 }
 
-// giveBack records objects as changed again, because they could not be corrected.
+// giveBack records objects as changed again, because the caller could not correct their drift.
 func (w *watches) giveBack(manifest types.NamespacedName, changed keys) {
 	for k := range changed {
 		w.markDirty(manifest, k, "")
 	}
 }
 
-// markDirty records a change by another client. It returns false for a change by this process.
+// markDirty records a change of an object by another client. It returns false without a record if this process made the
+// change.
 func (w *watches) markDirty(manifest types.NamespacedName, k key, version string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -342,8 +346,8 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	return watch, nil
 }
 
-// failed handles errors of an informer. It does not log expected errors: a CRD is being deleted or restored, or a
-// permission is missing.
+// failed handles errors of an informer. It does not log the expected errors: those for a CRD that is being deleted or
+// restored, and those for a missing permission.
 func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) {
 	w.broke.Store(time.Now().UnixNano())
 	var refused *apierrors.StatusError
@@ -357,7 +361,7 @@ func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) {
 	}
 }
 
-// shrink drops the parts of an object that drift detection does not need.
+// shrink drops the parts of an object that drift detection does not need, before the informer caches it.
 func (w *watches) shrink(in any) (any, error) {
 	o, ok := in.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -400,7 +404,7 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 			switch {
 			case was == nil || is == nil || was.ResourceVersion == is.ResourceVersion:
 			case was.Annotations[annotationFields] != is.Annotations[annotationFields],
-				was.Annotations[annotationAt] != is.Annotations[annotationAt]: // a write with the agent's field manager
+				was.Annotations[annotationAt] != is.Annotations[annotationAt]: // the agent's field manager wrote it
 				w.changed(gk, was, is)
 			default:
 				w.requestCheck(is)
@@ -425,8 +429,8 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	}
 }
 
-// changed queues the owning Manifest for a drift correction. A change by this process only requests a readiness
-// check. now is nil for a deletion.
+// changed queues the Manifest that owns a changed object for a drift correction. If this process made the change, it
+// requests only a readiness check. now is nil if the object was deleted.
 func (w *watches) changed(gk schema.GroupKind, before, now *metav1.PartialObjectMetadata) {
 	manifest, ok := ownerOf(before)
 	if !ok {

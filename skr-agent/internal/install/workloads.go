@@ -75,7 +75,8 @@ func jobState(o *unstructured.Unstructured) (v1beta2.State, string) {
 		fmt.Sprintf("Job is running: %d of %d Pods have completed, %d are active", done, wanted, active)
 }
 
-// pausedState returns the state of a paused Deployment, which depends only on its existing Pods.
+// pausedState returns the state of a paused Deployment. It depends only on the Pods that exist, because Kubernetes does
+// not roll out a paused Deployment.
 //
 // Source: Kubernetes documentation, Deployments: pausing and resuming a rollout.
 func pausedState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
@@ -92,7 +93,7 @@ func pausedState(o *unstructured.Unstructured) (state v1beta2.State, message str
 }
 
 // onDeleteState returns the state of a DaemonSet or StatefulSet with the update strategy OnDelete. Pods of an older
-// revision are ready, because only users replace them.
+// revision count as ready, because the controller waits until a user deletes them.
 //
 // Source: Kubernetes documentation, DaemonSet update strategy and StatefulSet update strategies: OnDelete.
 func onDeleteState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
@@ -117,7 +118,7 @@ func onDeleteState(o *unstructured.Unstructured) (state v1beta2.State, message s
 // Source: Kubernetes, k8s.io/component-helpers/storage/volume, AnnSelectedNode.
 const annotationSelectedNode = "volume.kubernetes.io/selected-node"
 
-// isUnclaimed reports whether a PersistentVolumeClaim is pending because no scheduled Pod uses it.
+// isUnclaimed reports whether a PersistentVolumeClaim is pending because no Pod that uses it is scheduled yet.
 func isUnclaimed(o *unstructured.Unstructured) bool {
 	return textAt(o, "status", "phase") == "Pending" && o.GetAnnotations()[annotationSelectedNode] == ""
 }

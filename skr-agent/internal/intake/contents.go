@@ -8,15 +8,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Contents reads the contents of bundles.
+// Contents reads the module contents that bundles refer to.
 type Contents struct {
-	// Place is the store with the bundles. If nil, contents are read only from their own repositories.
+	// Place is the store with the bundles. If nil, Fetch reads each content only from the repository that the bundle
+	// names.
 	Place      store.Store
 	Registries *store.Registries
 }
 
-// Fetch reads content and verifies its digest. It tries the content's own repository and the agent's location, Place.
-// If the repository is in another registry, it tries Place first, because requests can hang behind an air gap.
+// Fetch reads content and verifies its digest. It tries the repository that the bundle names and the agent's location,
+// Place. If the repository is in another registry than Place, Fetch tries Place first, because requests to other
+// registries can hang behind an air gap.
 func (c Contents) Fetch(
 	ctx context.Context, content bundle.Content, settings bundle.Settings, limit int64,
 ) ([]byte, error) {

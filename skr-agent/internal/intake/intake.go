@@ -2,8 +2,8 @@
 // documents, the runtime's trust and the time. Its output is the complete bundle, or a *refusal.Error with the failed
 // check.
 //
-// The agent and the commands verify and import use Open, so they accept the same bundles. The package has no state
-// and does not write.
+// The agent and the commands `verify` and `import` call the function Open, so they accept the same bundles. The package
+// has no state and does not write.
 package intake
 
 import (
@@ -46,7 +46,7 @@ type MissingError struct {
 	cause     error
 }
 
-// Missing is a missing document.
+// Missing describes a document of a bundle that the source does not have.
 type Missing struct {
 	What       string
 	Descriptor ocispec.Descriptor
@@ -57,11 +57,11 @@ func (e *MissingError) Error() string { return e.cause.Error() }
 // Unwrap returns the error of the first missing document.
 func (e *MissingError) Unwrap() error { return e.cause }
 
-// Open verifies a bundle: the signed statement, the desired state, the catalog, downgrades of modules, and the proof
-// of release of each module.
+// Open verifies a bundle: the signed statement, the desired state, the catalog, that no module is downgraded without a
+// signed rollback, and the proof of release of each module.
 //
-// The checks stop at the first failure, so no data is parsed before it is authenticated. The error is a
-// *refusal.Error, a *MissingError, or another error of the source.
+// The checks stop at the first failure, so no data is parsed before it is authenticated. The error is a *refusal.Error,
+// a *MissingError, or another error of the source.
 func Open(
 	ctx context.Context, source Source, fetched bundle.Fetched, trusted bundle.Trust, now time.Time,
 ) (Opened, error) {
@@ -96,8 +96,9 @@ func Open(
 	return Opened{opened, reading.documents}, nil
 }
 
-// CheckReleases verifies the release of all installed and offered modules of an accepted bundle with another root of
-// trust. proof reads a proof of release. refused is the reason of the refusal, and err is an error of proof.
+// CheckReleases verifies an accepted bundle against another root of trust: the proofs of release of all installed and
+// offered modules. The function proof reads a proof. refused is the reason if the root refuses a module, and err is an
+// error of the function proof.
 func CheckReleases(
 	ctx context.Context, proof func(context.Context, bundle.Content) ([]byte, error), root trust.Root,
 	state bundle.DesiredState, now time.Time,
@@ -109,7 +110,8 @@ func CheckReleases(
 	return bundle.CheckReleases(root, state, reading.documents, render.DefaultCR, now), nil
 }
 
-// clock returns the current time, or the time of the newest verified signature if that is later.
+// clock returns the current time. If the newest verified signature has a later time, the local clock is behind, and the
+// result is the time of the signature.
 func clock(now time.Time, last bundle.Accepted) time.Time {
 	if last.NewestTime.After(now) {
 		return last.NewestTime
@@ -124,7 +126,8 @@ type reader struct {
 	cause     error // error of the first missing document
 }
 
-// read reads a document. It records a missing document and returns all other errors.
+// read reads a document of the bundle. If the document is missing, read records it and returns nil. It returns all
+// other errors.
 func (r *reader) read(d ocispec.Descriptor, what string, read func() ([]byte, error)) error {
 	if r.documents[d.Digest] != nil ||
 		slices.ContainsFunc(r.absent, func(m Missing) bool { return m.Descriptor.Digest == d.Digest }) {

@@ -11,9 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Failure is an object that could not be written.
+// Failure describes an object that could not be written.
 type Failure struct {
-	// Module is the module of a Manifest. Empty for other kinds.
+	// Module is the name of the module if the object is a Manifest. Empty for other kinds.
 	Kind, Name, Module string
 	// Err is the error of the write. It contains the object's name.
 	Err error
@@ -23,8 +23,8 @@ type Failure struct {
 type Outcome struct {
 	Failures []Failure
 	Retry    time.Duration
-	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists lifecycle-manager's
-	// removed objects.
+	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists the removed objects of
+	// lifecycle-manager.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
 }
@@ -38,8 +38,8 @@ func (o Outcome) Err() error {
 	return errors.Join(all...)
 }
 
-// attempts records the objects that could not be written, each with its own backoff. A refused object does not block
-// others. The objects of a new bundle are written without a delay.
+// attempts records the objects that could not be written. Each has its own backoff, so that a refused object does not
+// block other objects. The agent writes the objects of a new bundle without a delay.
 type attempts struct {
 	failed map[string]*attempt
 	// bundle is the digest of the current bundle. seen contains the objects of the bundle.
@@ -103,7 +103,7 @@ func (a *attempts) failing() bool {
 	return false
 }
 
-// end returns the outcome and forgets objects that are not part of the bundle.
+// end returns the outcome and drops the records of objects that are not part of the bundle anymore.
 func (a *attempts) end() Outcome {
 	var out Outcome
 	for object, failed := range a.failed {

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// catalog writes the catalog entries of a bundle and deletes all others. It deletes only objects with the label
-// managed-by: kyma, because a runtime's admin can create templates.
+// catalog writes the ModuleTemplates and ModuleReleaseMetas of a bundle and deletes entries that are not in the bundle.
+// It deletes only objects with the label managed-by: kyma, because a runtime's admin can create templates.
 func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) {
 	const templateKind, metaKind = "ModuleTemplate", "ModuleReleaseMeta"
 	managed := client.MatchingLabels{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}
@@ -94,7 +94,7 @@ func (s *Syncer) entry(
 	return nil
 }
 
-// replace decodes data into an empty spec, which removes fields without a value.
+// replace decodes data into a spec after it emptied the spec. Fields that data does not contain are thus removed.
 func replace(spec any, data []byte) error {
 	switch s := spec.(type) {
 	case *v1beta2.ModuleTemplateSpec:

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// fromBundle lists the agent's annotations that a bundle can set on a Manifest.
+// fromBundle lists those annotations of the agent that a bundle can set on a Manifest.
 var fromBundle = []string{
 	v1beta2.AnnotationCustomStateCheck, v1beta2.AnnotationRecreate, v1beta2.AnnotationUsesValues,
 	v1beta2.AnnotationRequiresFeatures,
@@ -23,9 +23,9 @@ var labelsFromBundle = []string{
 	v1beta2.LabelMandatoryModule,
 }
 
-// completed returns a bundle's Manifest with the labels and annotations of the agent, such as the module's name,
-// image rules and values. It drops the agent's other annotations, because a bundle must not replace the agent's
-// records.
+// completed returns a Manifest of the bundle with the labels and annotations that the agent adds, such as the module's
+// name, image rules and values. It drops other annotations of the agent from the bundle's Manifest, because a bundle
+// must not replace the state that the agent records in them.
 func completed(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
 	annotations := map[string]string{}
 	set := func(annotation, value string) {
@@ -60,8 +60,8 @@ func completed(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
 
 const ourDomain = "kyma-pull.dev"
 
-// imageRules returns the annotation with the rules for images: mirrors, paths and the pull Secret. A module with a
-// proof of release must pin its images.
+// imageRules returns the value of the annotation with the rules for a module's images: mirrors, paths and the pull
+// Secret. A module with a proof of release must pin its images, so the rules require digests.
 func imageRules(release []bundle.Content, settings bundle.Settings) string {
 	rules := bundle.ImageRules{
 		Settings: bundle.Settings{

@@ -24,12 +24,12 @@ import (
 const (
 	// FieldOwner is the agent's field manager.
 	FieldOwner = "kyma-pull"
-	// defaultOwner is the field manager of requests that do not set one: the program's name.
+	// defaultOwner is the field manager of the agent's requests that do not set one. It is the name of the program.
 	defaultOwner = "skr-agent"
 )
 
-// Foundation creates the namespace and the CRDs that all other objects need. If a webhook refuses the apply, an
-// existing CRD stays.
+// Foundation creates the namespace and the CRDs that all other objects need. If a webhook refuses the change of an
+// existing object, Foundation continues with the existing object.
 func Foundation(ctx context.Context, uncached client.Client) error {
 	crds, err := definitions()
 	if err != nil {
@@ -56,7 +56,7 @@ func Foundation(ctx context.Context, uncached client.Client) error {
 
 // Definitions restores deleted or changed CRDs. It is not safe for concurrent use.
 type Definitions struct {
-	// applied contains the generation of each CRD after the last apply, by UID.
+	// applied contains the generation that each CRD had after the last apply. The key is the UID of the CRD.
 	applied map[types.UID]int64
 }
 
@@ -93,7 +93,7 @@ func (d *Definitions) restore(
 	return defineOver(ctx, uncached, crd, live)
 }
 
-// read returns the live object, or nil if it does not exist.
+// read returns the live copy of an object, or nil if the object does not exist.
 func read(
 	ctx context.Context, uncached client.Client, object *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -130,8 +130,8 @@ func definitions() ([]*unstructured.Unstructured, error) {
 	return crds, err
 }
 
-// define applies a CRD, unless the live CRD is being deleted, has a conversion webhook, or has more versions. It
-// returns nil if the CRD is being deleted.
+// define applies a CRD. It does not apply the CRD if the live CRD is being deleted, has a conversion webhook, or has
+// versions that the agent's CRD does not have. It returns nil if the live CRD is being deleted.
 func define(
 	ctx context.Context, uncached client.Client, crd *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -142,7 +142,7 @@ func define(
 	return defineOver(ctx, uncached, crd, live)
 }
 
-// defineOver is like define, but the caller passes the live CRD.
+// defineOver is like define, but the caller passes the live CRD, which can be nil.
 func defineOver(
 	ctx context.Context, uncached client.Client, crd, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -151,9 +151,11 @@ func defineOver(
 	case !live.GetDeletionTimestamp().IsZero():
 		return nil, nil
 	case definesMore(live, crd):
-		return live, nil // the CRDs of a control plane in the same cluster have more versions
+		// A control plane in the same cluster has installed CRDs with more versions. Keep them.
+		return live, nil
 	default:
-		// Otherwise, the apply does not remove lifecycle-manager's fields that are not in the agent's CRD.
+		// Take over the fields that lifecycle-manager owns. Otherwise, the apply would keep its fields that are not in
+		// the agent's CRD.
 		err := takeover.TakeFields(ctx, uncached, live, FieldOwner)
 		if err != nil && !isIntercepted(err) {
 			return nil, err
@@ -174,7 +176,7 @@ func apply(
 	configuration := client.ApplyConfigurationFromUnstructured(applied)
 	err := uncached.Apply(ctx, configuration, client.FieldOwner(FieldOwner), client.ForceOwnership)
 	if isIntercepted(err) && exists(ctx, uncached, object) {
-		// The agent must start to remove the module with the webhook.
+		// Continue, because the agent must run to be able to remove the module that contains the webhook.
 		log.FromContext(ctx).Error(err, "failed to apply, continuing with the existing objects", "kind",
 			object.GetKind(), "name", object.GetName())
 		return nil, nil
@@ -216,7 +218,7 @@ func established(ctx context.Context, uncached client.Client, crds []*unstructur
 				found.SetGroupVersionKind(crd.GroupVersionKind())
 				if err := uncached.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
 					if apierrors.IsNotFound(err) {
-						_, err := define(ctx, uncached, crd) // the terminating CRD is gone now
+						_, err := define(ctx, uncached, crd) // the deleted CRD is gone, so create the new one
 						return false, err
 					}
 					return false, err

@@ -43,8 +43,8 @@ func (s *Syncer) deleteKyma(ctx context.Context) error {
 	return s.delete(ctx, kyma, "Kyma")
 }
 
-// markRemoval records that a bundle requests the removal of a module. If a Manifest without this record is deleted,
-// its module stays installed.
+// markRemoval writes to the Manifest's record that a bundle requests the removal of the module. If a Manifest without
+// this entry is deleted, the agent keeps the module's objects.
 func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if s.Records.Read(m).Removal == m.UID {
 		return nil
@@ -59,7 +59,7 @@ func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// clearRemoval drops the record of markRemoval if a bundle requests the module again.
+// clearRemoval removes the entry of markRemoval from the Manifest's record, because a bundle requests the module again.
 func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if err := s.Keeper.Stay(ctx, m); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// record changes the record of a Manifest.
+// record changes the signed record in an annotation of a Manifest.
 func (s *Syncer) record(ctx context.Context, m *v1beta2.Manifest, change func(*record.Record)) error {
 	return s.Records.Update(ctx, s.Client, s.Uncached, m, change, client.FieldOwner(FieldOwner))
 }

@@ -14,11 +14,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// Memory is the agent's record of the runtime's state, for restoring the Kyma and the Manifests after their deletion.
+// Memory is the agent's saved copy of the runtime's Kyma and Manifests. The agent restores them from it if a user
+// deletes them.
 type Memory struct {
 	// Kyma is the last known spec of the runtime's Kyma. Nil if unknown.
 	Kyma *v1beta2.KymaSpec `json:"kyma,omitempty"`
-	// Pins is the Kyma's annotation with pinned versions.
+	// Pins is the value of the Kyma's annotation with pinned versions.
 	Pins string `json:"pins,omitempty"`
 	// Manifests are sorted by name.
 	Manifests []Remembered `json:"manifests,omitempty"`
@@ -26,22 +27,23 @@ type Memory struct {
 	Checks []checks.Record `json:"checks,omitempty"`
 }
 
-// Remembered is a Manifest with the objects of its module.
+// Remembered is the saved copy of a Manifest. Synced is the inventory with the objects of its module.
 type Remembered struct {
 	Name        string               `json:"name"`
 	Labels      map[string]string    `json:"labels,omitempty"`
 	Annotations map[string]string    `json:"annotations,omitempty"`
 	Spec        v1beta2.ManifestSpec `json:"spec"`
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
-	// Leaving is the UID of the Manifest if a bundle requests its removal. Empty otherwise.
+	// Leaving is the UID of a Manifest whose removal the bundle requests. Empty for other Manifests.
 	Leaving types.UID `json:"leaving,omitempty"`
-	// Marked is true if the Manifest's record contained the removal. If the removal disappears afterwards, the Manifest
-	// is not removed.
+	// Marked is true if the agent has seen the removal in the Manifest's record. If the removal disappears from the
+	// record after that, the agent does not remove the Manifest anymore.
 	Marked bool `json:"marked,omitempty"`
 }
 
-// Observe returns the memory after a read of the runtime. b is the last accepted bundle. kyma and b can be nil. A
-// deleted Manifest stays in the memory if b contains it or is nil. records reads the signed records of the Manifests.
+// Observe returns the memory, updated from the runtime's current Kyma and Manifests. b is the last accepted bundle.
+// kyma and b can be nil. A deleted Manifest stays in the memory if b contains it or if b is nil. records reads the
+// signed records of the Manifests.
 func (m Memory) Observe(
 	records record.Book, kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle,
 ) Memory {
@@ -62,11 +64,11 @@ func (m Memory) Observe(
 		switch isLeaving := before != nil && before.isLeaving(live); {
 		case removed || isLeaving:
 			if restoring && before != nil {
-				now = *before // the live inventory is not restored yet
+				now = *before // keep the saved inventory until the live one is restored
 			}
 			now.Leaving, now.Marked = live.UID, removed
 		case before != nil && before.Leaving == "" && (!live.DeletionTimestamp.IsZero() || restoring):
-			now = *before // the live inventory may be incomplete
+			now = *before // keep the saved inventory, because the live one may be incomplete
 		}
 		next.Manifests = append(next.Manifests, now)
 	}
@@ -80,8 +82,8 @@ func (m Memory) Observe(
 	return next
 }
 
-// isLeaving reports whether a bundle removes a Manifest whose cached copy does not record the removal, because the copy
-// may be outdated.
+// isLeaving reports whether the bundle requests the removal of a live Manifest whose record does not contain the
+// removal yet. The Manifest comes from a cache, which can be outdated.
 func (r *Remembered) isLeaving(live *v1beta2.Manifest) bool {
 	return r.Leaving != "" && r.Leaving == live.UID && !r.Marked && live.DeletionTimestamp.IsZero()
 }
@@ -93,7 +95,7 @@ func (m Memory) manifest(name string) *Remembered {
 	return nil
 }
 
-// leaving returns the memory with another value for a Manifest's field Leaving.
+// leaving returns a copy of the memory in which the field Leaving of a Manifest has the given UID.
 func (m Memory) leaving(name string, uid types.UID) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests), Checks: m.Checks}
 	if known := next.manifest(name); known != nil {
@@ -104,22 +106,24 @@ func (m Memory) leaving(name string, uid types.UID) Memory {
 	return next
 }
 
-// recovery lists the steps that restore the last state of the runtime.
+// recovery lists the steps that restore the Kyma and the Manifests from the memory.
 type recovery struct {
 	// kyma is true if the runtime's Kyma must be created again.
 	kyma bool
-	// release contains Manifests that another client deleted. Their objects stay.
+	// release contains Manifests that another client is deleting. The agent removes their finalizers and keeps the
+	// objects of their modules.
 	release []v1beta2.Manifest
 	// restore contains Manifests to create again.
 	restore []Remembered
-	// finish contains Manifests to remove whose restore was interrupted. The restore must be completed first.
+	// finish contains Manifests that a bundle removes, but whose inventory is not restored yet. It must be restored
+	// first, so that the removal deletes all objects.
 	finish []Remembered
 }
 
 func (r recovery) isEmpty() bool { return !r.kyma && len(r.release)+len(r.restore)+len(r.finish) == 0 }
 
-// namedBy returns a function that reports whether a bundle contains a Manifest name. It always returns true for a nil
-// bundle.
+// namedBy returns a function that reports whether a bundle contains a Manifest with a name. For a nil bundle, the
+// function always returns true.
 func namedBy(b *bundle.Bundle) func(string) bool {
 	if b == nil {
 		return func(string) bool { return true }
@@ -131,8 +135,8 @@ func namedBy(b *bundle.Bundle) func(string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// missing returns the steps to restore the runtime's state. b is the last accepted bundle, or nil. Only Manifests in
-// the bundle are restored.
+// missing returns the steps that restore the Kyma and the Manifests. b is the last accepted bundle, or nil. Manifests
+// that are not in the bundle are not restored.
 func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{kyma: kyma == nil && m.Kyma != nil}
 	named := namedBy(b)
@@ -151,7 +155,7 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 				todo.restore = append(todo.restore, known)
 			}
 		case !found.DeletionTimestamp.IsZero():
-			// Without a bundle, it is unknown whether a removal was requested.
+			// If no bundle is known, the bundle may have requested the removal, so keep the finalizer.
 			if b != nil && !slices.Contains(b.Statement.Predicate.Removals, found.Module()) &&
 				controllerutil.ContainsFinalizer(found, v1beta2.FinalizerManifest) {
 				todo.release = append(todo.release, *found)

@@ -11,18 +11,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// keepMetadata sets the labels and annotations of the bundle on an object. It removes those that the agent set
-// earlier, and keeps those of other clients.
+// keepMetadata sets the labels and annotations of the bundle on an object. It removes the labels and annotations that
+// the agent set earlier, and keeps those of other clients.
 func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	ownLabels, ownAnnotations := ownMetadata(object.GetManagedFields())
-	// The annotation belongs to the runtime's admin, even if the agent wrote it.
+	// The annotation with pinned versions belongs to the runtime's admin, even if the agent created it.
 	delete(ownAnnotations, v1beta2.AnnotationPinnedVersions)
 	object.SetLabels(inLine(object.GetLabels(), labels, ownLabels))
 	object.SetAnnotations(inLine(object.GetAnnotations(), annotations, ownAnnotations))
 }
 
-// inLine returns live labels or annotations with the desired entries. own contains the entries that the agent applied
-// earlier. Those that are not desired anymore are removed.
+// inLine returns the live labels or annotations with the desired entries. own contains the entries that the agent
+// applied earlier. inLine removes the own entries that are not desired anymore.
 func inLine(live, desired map[string]string, own map[string]bool) map[string]string {
 	kept := maps.Clone(live)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
@@ -32,7 +32,7 @@ func inLine(live, desired map[string]string, own map[string]bool) map[string]str
 	return with(kept, desired)
 }
 
-// ownMetadata returns the names of the labels and annotations that the agent applied, from managedFields.
+// ownMetadata returns the names of the labels and annotations that the agent applied, according to managedFields.
 func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[string]bool) {
 	labels, annotations = map[string]bool{}, map[string]bool{}
 	for _, entry := range entries {
@@ -55,7 +55,8 @@ func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[s
 	return labels, annotations
 }
 
-// addNames adds the names of the fields in managedFields, which have the form f:NAME.
+// addNames adds the names of labels or annotations to names. The keys of fields come from managedFields and have the
+// form f:NAME.
 func addNames(names map[string]bool, fields map[string]json.RawMessage) {
 	for field := range fields {
 		if name, is := strings.CutPrefix(field, "f:"); is {

@@ -13,13 +13,13 @@ import (
 // labelInterval is the interval between two checks of the namespace's labels, which the agent does not watch.
 const labelInterval = time.Minute
 
-// labeling is the result of the last check of the namespace's labels.
+// labeling contains the labels that the agent last set on its namespace, and the time of this change.
 type labeling struct {
 	done map[string]string
 	at   time.Time
 }
 
-// namespace sets the labels of the agent's namespace: managed-by and the labels in the bundle's settings.
+// namespace sets the labels of the agent's namespace: the label managed-by, and the labels in the bundle's settings.
 func (s *Syncer) namespace(ctx context.Context, settings map[string]string, now time.Time) error {
 	want := with(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}, settings)
 	if s.Label == nil || maps.Equal(want, s.labels.done) && now.Before(s.labels.at.Add(labelInterval)) {
@@ -27,7 +27,7 @@ func (s *Syncer) namespace(ctx context.Context, settings map[string]string, now 
 	}
 	err := s.Label(ctx, want)
 	if apierrors.IsForbidden(err) && len(settings) == 0 {
-		err = nil // without labels in the bundle, the agent may lack the permission
+		err = nil // without labels in the bundle, the permission is optional
 	}
 	if err != nil {
 		return err

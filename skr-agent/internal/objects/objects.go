@@ -24,16 +24,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// Syncer writes to one runtime. It may read from a cache. It is not safe for concurrent use.
+// Syncer writes the objects of a bundle to one runtime. It is not safe for concurrent use.
 type Syncer struct {
 	Client client.Client
-	// Uncached reads objects that are not in the cache: lifecycle-manager's objects and managedFields.
+	// Uncached reads from the API server. The cache lacks lifecycle-manager's objects and managedFields.
 	Uncached client.Client
-	// Secrets deletes the sealed Secrets of a deleted Kyma.
+	// Secrets deletes the sealed Secrets if the Kyma was deleted in the control plane.
 	Secrets *secrets.Keeper
-	// Keeper records the Manifests that a bundle removes. Nil disables the record.
+	// Keeper records the Manifests that a bundle removes. If nil, they are not recorded.
 	Keeper *Keeper
-	// Records writes the records of Manifests. The installer removes a module only if the record has its signature.
+	// Records writes the records of Manifests. The installer removes a module only if Records signed the removal in the
+	// record.
 	Records record.Book
 	// Label sets labels on the agent's namespace. Nil disables the labels.
 	Label func(ctx context.Context, want map[string]string) error
@@ -43,7 +44,8 @@ type Syncer struct {
 	labels   labeling
 	takeover takeover.Phases
 
-	// seeded is the generation of the Kyma after this process last changed its spec.
+	// seeded is the generation of the runtime's Kyma after the agent last changed its spec. 0 if this process has not
+	// changed it.
 	seeded int64
 	// written is the digest of the last bundle that was written completely. complete is false while a newer bundle is
 	// being written.
@@ -61,7 +63,8 @@ func (s *Syncer) begin(b *bundle.Bundle) {
 	}
 }
 
-// finish marks the bundle as complete: all Manifests are written, except waiting and failed ones.
+// finish marks the bundle as complete: all Manifests are written, except Manifests that wait or that could not be
+// written.
 func (s *Syncer) finish(b *bundle.Bundle) {
 	s.written = b.Digest.String()
 	s.complete.Store(true)
@@ -69,11 +72,11 @@ func (s *Syncer) finish(b *bundle.Bundle) {
 
 const namespace = v1beta2.RuntimeNamespace
 
-// all is the object name in a Failure about a kind that could not be listed.
+// all is the object name in a Failure if all objects of a kind could not be listed.
 const all = "*"
 
-// Sync writes the objects of a bundle. It skips the Manifests of modules in unstaged, whose content is missing, and
-// Manifests whose upgrade must wait. A failed object does not block others.
+// Sync writes the objects of a bundle. It skips the Manifests of modules in unstaged, because their content is missing.
+// It also skips Manifests whose upgrade must wait. An object that cannot be written does not block other objects.
 func (s *Syncer) Sync(
 	ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time,
 ) Outcome {
@@ -102,8 +105,9 @@ func (s *Syncer) Sync(
 	return s.outcome()
 }
 
-// SyncStaged is the part of Sync that can run while content is being fetched. It writes Manifests, except those of
-// modules in waiting. It does not remove modules. The next Sync reports its failures.
+// SyncStaged is the part of Sync that the agent can run while it fetches module content. It writes the Manifests,
+// except those of modules in waiting, whose content is missing. It does not remove modules. The next call of Sync
+// returns the failures of SyncStaged.
 func (s *Syncer) SyncStaged(
 	ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time,
 ) {
@@ -156,8 +160,8 @@ func (s *Syncer) outcome() Outcome {
 	return out
 }
 
-// kyma creates the runtime's Kyma. After the first report, the spec belongs to the runtime's admin, and the agent
-// updates only labels and annotations.
+// kyma creates the runtime's Kyma. Before the runtime's first report, the agent also updates the spec from the bundle.
+// After that, the spec belongs to the runtime's admin, and the agent updates only labels and annotations.
 func (s *Syncer) kyma(ctx context.Context, b *bundle.Bundle) error {
 	kyma, seed := &v1beta2.Kyma{}, b.State.Kyma
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -219,7 +223,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 	}
 	if apierrors.IsNotFound(err) {
 		if known, err := s.Keeper.RestoreAgain(ctx, want.Name); known || err != nil {
-			return err // a later round updates the spec
+			return err // the next reconciliation updates the spec of the restored Manifest
 		}
 		manifest = &v1beta2.Manifest{
 			ObjectMeta: metav1.ObjectMeta{
@@ -228,7 +232,8 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 			Spec: want.Spec,
 		}
 		if len(want.Inherited) > 0 {
-			// The installer waits until the inherited objects are in the inventory.
+			// The field Restoring of the record stops the installer until the inherited objects are in the Manifest's
+			// inventory.
 			manifest.Annotations = maps.Clone(want.Annotations)
 			if err := s.Records.Set(manifest, record.Record{Restoring: true}); err != nil {
 				return err
@@ -246,7 +251,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 		return fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
 	}
 	if !manifest.DeletionTimestamp.IsZero() {
-		return s.renewLeaving(ctx, manifest, want, gate) // the next call creates the Manifest again
+		return s.renewLeaving(ctx, manifest, want, gate) // when the Manifest is gone, the next call creates it again
 	}
 	if err := s.writer().Inherit(ctx, manifest, want.Inherited); err != nil {
 		return err
@@ -262,21 +267,21 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 	return err
 }
 
-// leaving updates the Manifest of a module that is being removed.
+// leaving updates the Manifest of a module that is being removed, see renewLeaving.
 func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
 	manifest := &v1beta2.Manifest{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if manifest.DeletionTimestamp.IsZero() {
-		return nil // the Manifest has not been deleted yet
+		return nil // nothing to update before the deletion starts
 	}
 	return s.renewLeaving(ctx, manifest, want, gate)
 }
 
-// renewLeaving updates a Manifest that is being deleted, because the removal may need a newer operator. It does not
-// change the default CR in the spec, which must still be deleted. It skips unmanaged Manifests, and Manifests that
-// another client deleted.
+// renewLeaving updates a Manifest that is being deleted, because the removal may need the operator of a newer version.
+// It keeps the default CR of the Manifest's spec, because the installer must still delete this CR. It skips unmanaged
+// Manifests, and Manifests that another client deleted.
 func (s *Syncer) renewLeaving(
 	ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, gate maintenance.Gate,
 ) error {
@@ -330,7 +335,8 @@ func generic(v any) any {
 	return tree
 }
 
-// unmanage marks a Manifest as unmanaged and deletes it. The module's objects stay.
+// unmanage adds the annotation is-unmanaged to a Manifest and deletes the Manifest. The installer then keeps the
+// module's objects.
 func (s *Syncer) unmanage(ctx context.Context, name string) error {
 	manifest := &v1beta2.Manifest{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, manifest)

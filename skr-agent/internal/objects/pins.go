@@ -6,7 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// newKyma returns the Kyma to create in the runtime. Pinned versions become an annotation.
+// newKyma returns the Kyma to create in the runtime. It moves the pinned versions of modules from the spec to an
+// annotation.
 func newKyma(spec v1beta2.KymaSpec, labels, annotations map[string]string) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{}
 	kyma.Namespace, kyma.Name = namespace, v1beta2.RuntimeKymaName
@@ -18,7 +19,7 @@ func newKyma(spec v1beta2.KymaSpec, labels, annotations map[string]string) *v1be
 	return kyma
 }
 
-// restoredKyma returns the runtime's Kyma with the remembered spec and pinned versions.
+// restoredKyma returns the runtime's Kyma with the spec and pinned versions from the memory.
 func (m Memory) restoredKyma(labels, annotations map[string]string) *v1beta2.Kyma {
 	kyma := newKyma(v1beta2.KymaSpec{}, labels, annotations)
 	kyma.Spec = *m.Kyma.DeepCopy()

@@ -25,21 +25,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// Keeper restores deleted Kymas and Manifests. It stores the necessary state in a Secret. It is not safe for
+// Keeper restores a deleted Kyma and deleted Manifests. It stores copies of them in a Secret. It is not safe for
 // concurrent use.
 type Keeper struct {
-	// Client can read from a cache. Uncached does not.
+	// Client can read from a cache. Uncached must read from the API server.
 	Client, Uncached client.Client
 	// Signer signs the Secret and the records of Manifests with the agent's key. The Keeper ignores a Secret with
 	// another signature.
 	Signer trust.Signer
 
 	memory Memory
-	// saved is the content of the Secret. Nil if unknown.
+	// saved is the content of the Secret. Nil if this process has not read or written the Secret.
 	saved  []byte
 	loaded bool
-	// whole identifies the objects, and wholeBundle the bundle, of the last complete call of Restore. Restore does
-	// nothing while both are unchanged.
+	// whole identifies the Kyma and the Manifests at the last successful call of Restore. wholeBundle is the bundle of
+	// this call. Restore does nothing while both are unchanged.
 	whole       string
 	wholeBundle *bundle.Bundle
 }
@@ -53,17 +53,18 @@ const (
 	// the decompressed memory.
 	maxMemoryBytes   = 900 << 10
 	maxUnpackedBytes = 64 << 20
-	// signedAs is the prefix of the signed text. No other signature with the agent's key is valid for a Memory.
+	// signedAs is the prefix of the signed text. The prefix ensures that a signature for another purpose is not valid
+	// for a Memory, although it is made with the same key.
 	signedAs = "kyma-pull agent memory v1\n"
 )
 
 func (k *Keeper) records() record.Book { return record.Book{Signer: k.Signer} }
 
 // Restore restores deleted Manifests with their inventories, and the runtime's Kyma with its last spec. If another
-// client deletes a Manifest, the module's objects stay and the Manifest is created again. b is the last accepted
-// bundle. It can be nil.
+// client deletes a Manifest, Restore keeps the module's objects and creates the Manifest again. b is the last accepted
+// bundle, or nil.
 //
-// Restore returns the names of the restored objects. The error contains the failed steps.
+// Restore returns the names of the restored objects. The error joins the errors of all steps that failed.
 func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []string, err error) {
 	if err := k.load(ctx); err != nil {
 		return nil, err
@@ -78,11 +79,11 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	}
 	k.whole = ""
 	if b != nil && b.Statement.Predicate.Deleting {
-		// The Kyma is being removed, so its spec is not remembered.
+		// The control plane removes the Kyma, so drop its spec from the memory.
 		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(k.records(), nil, manifests, b).Manifests})
 		return nil, errors.Join(saved, k.finishAll(ctx, k.memory.missing(nil, manifests, b).finish))
 	}
-	// If a quota refuses the Secret, this process uses the unsaved memory.
+	// If the Secret cannot be written, for example because of a quota, continue with the memory of this process.
 	problems := []error{k.keep(ctx, k.memory.Observe(k.records(), kyma, manifests, b))}
 	todo := k.memory.missing(kyma, manifests, b)
 	if todo.kyma {
@@ -110,9 +111,10 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	return restored, err
 }
 
-// readVersions returns the names, UIDs and resource versions of the runtime's Kyma and Manifests.
+// readVersions returns a string with the names, UIDs and resource versions of the runtime's Kyma and Manifests. It
+// changes if any of them changes.
 func readVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
-	versions := []string{"seen"} // the result is not empty even without objects
+	versions := []string{"seen"} // ensure that the result is not empty, even without objects
 	for i := range manifests {
 		versions = append(versions, manifests[i].Name+" "+string(manifests[i].UID)+" "+manifests[i].ResourceVersion)
 	}
@@ -141,7 +143,7 @@ func (k *Keeper) readAll(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest
 	return kyma, manifests.Items, nil
 }
 
-// restoreKyma creates a missing Kyma and reports whether it was missing.
+// restoreKyma creates the runtime's Kyma. It returns false if the Kyma already exists.
 func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error) {
 	var labels, annotations map[string]string
 	if b != nil {
@@ -152,7 +154,7 @@ func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error
 }
 
 // restoreManifest creates a Manifest and restores its inventory before the installer reconciles it. Without the
-// inventory, a removal would not delete any objects.
+// inventory, a later removal would not delete any objects.
 func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, error) {
 	manifest := &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{
@@ -175,9 +177,9 @@ func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, e
 	return k.finish(ctx, known)
 }
 
-// RestoreAgain restores a Manifest that was deleted after the last call of Restore, and reports whether the memory
-// contains the Manifest. A new Manifest would have no inventory, so an upgrade or a removal would not delete the
-// objects of the installed version.
+// RestoreAgain restores a Manifest that was deleted after the last call of Restore. It returns false if the memory does
+// not contain the Manifest. A Manifest that is created without the memory would have no inventory, so an upgrade or a
+// removal would not delete the objects of the installed version.
 func (k *Keeper) RestoreAgain(ctx context.Context, name string) (known bool, err error) {
 	if k == nil {
 		return false, nil
@@ -208,7 +210,7 @@ func (k *Keeper) Remembered() []v1beta2.Manifest {
 	return manifests
 }
 
-// finishAll restores the inventories of existing Manifests.
+// finishAll restores the inventories of the given Manifests, which exist in the cluster.
 func (k *Keeper) finishAll(ctx context.Context, all []Remembered) error {
 	var problems []error
 	for _, known := range all {
@@ -218,20 +220,20 @@ func (k *Keeper) finishAll(ctx context.Context, all []Remembered) error {
 	return errors.Join(problems...)
 }
 
-// finish restores the inventory of an existing Manifest. It reports whether the inventory was missing.
+// finish restores the inventory of an existing Manifest. It returns false if the inventory was already restored.
 func (k *Keeper) finish(ctx context.Context, known Remembered) (bool, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: known.Name}, manifest); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	if !record.Claims(manifest).Restoring {
-		return false, nil // already restored, but the cache is outdated
+		return false, nil // the inventory is restored; the cached Manifest is outdated
 	}
 	return true, k.restoreInventory(ctx, manifest, known.Synced)
 }
 
-// restoreInventory writes the inventory of a Manifest and then lets the installer reconcile it. An empty list does
-// not change the inventory.
+// restoreInventory writes the inventory of a Manifest. It then clears the field Restoring in the Manifest's record, so
+// that the installer reconciles the Manifest. An empty list does not change the inventory.
 func (k *Keeper) restoreInventory(ctx context.Context, manifest *v1beta2.Manifest, list []v1beta2.Resource) error {
 	before := manifest.DeepCopy()
 	if len(list) > 0 {
@@ -248,7 +250,7 @@ func (k *Keeper) restoreInventory(ctx context.Context, manifest *v1beta2.Manifes
 	return nil
 }
 
-// create creates an object and reports whether it was missing.
+// create creates an object. It returns false if the object already exists.
 func (k *Keeper) create(ctx context.Context, object client.Object, kind string) (bool, error) {
 	err := k.Uncached.Create(ctx, object, client.FieldOwner(FieldOwner))
 	if apierrors.IsAlreadyExists(err) {
@@ -260,12 +262,12 @@ func (k *Keeper) create(ctx context.Context, object client.Object, kind string) 
 	return true, nil
 }
 
-// release removes the finalizer of a deleted Manifest. The module's objects stay.
+// release removes the finalizer of a Manifest that another client deleted. The module's objects stay.
 func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 	before := m
 	m = m.DeepCopy()
 	controllerutil.RemoveFinalizer(m, v1beta2.FinalizerManifest)
-	// The optimistic lock prevents the loss of a concurrent request to remove the module.
+	// With the optimistic lock, the patch fails if the agent requests the removal of the module at the same time.
 	err := k.Uncached.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("release Manifest %s/%s, which is being deleted: %w", namespace, m.Name, err)
@@ -273,8 +275,8 @@ func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Leave records that a bundle removes a Manifest, before the Manifest is deleted. If the record cannot be saved, it
-// does not return an error, because the Manifest's record also contains the removal.
+// Leave records in the memory that a bundle removes a Manifest. Callers must call it before they delete the Manifest.
+// Leave ignores an error of saving the memory, because the Manifest's record also contains the removal.
 func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -286,7 +288,8 @@ func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Stay drops the record of Leave. Like Leave, it ignores an error of saving the memory.
+// Stay reverts Leave: it records that the bundle does not remove the Manifest. Like Leave, it ignores an error of
+// saving the memory.
 func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -298,17 +301,17 @@ func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Save writes the memory again after its Secret was deleted.
+// Save writes the Secret with the memory again after the Secret was deleted.
 func (k *Keeper) Save(ctx context.Context) error {
 	if !k.loaded {
-		return nil // the memory was not read yet
+		return nil // nothing to save before the first read of the Secret
 	}
 	k.saved, k.whole = nil, ""
 	return k.keep(ctx, k.memory)
 }
 
-// load reads the memory once. It returns an error for a damaged memory or a wrong signature, and then starts with an
-// empty memory.
+// load reads the memory from its Secret once. If the memory is damaged or has a wrong signature, load returns an error
+// and starts with an empty memory.
 func (k *Keeper) load(ctx context.Context) error {
 	if k.loaded {
 		return nil
@@ -349,7 +352,7 @@ func (k *Keeper) keep(ctx context.Context, next Memory) error {
 		return fmt.Errorf("save the state of the runtime: %w", err)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}, Data: data}
-	// With an exhausted quota, Create fails even if the Secret exists, so try Update first.
+	// Try Update first. If a quota is exhausted, Create fails with Forbidden even if the Secret exists.
 	err = k.Uncached.Update(ctx, secret)
 	if apierrors.IsNotFound(err) {
 		err = k.Uncached.Create(ctx, secret)

@@ -10,12 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// followSeed sets the spec of the runtime's Kyma to the seed of a bundle that the control plane resolved before the
-// runtime's first report. If the Kyma in the control plane changed since the agent created the runtime's Kyma, the
-// first report would otherwise request other modules than the bundle installs. A spec that another client wrote stays.
-// seeded is the generation after the last such change, or 0.
+// followSeed updates the spec of the runtime's Kyma from a bundle that was created before the runtime's first report.
+// It does nothing for later bundles, and if another client wrote the spec. seeded is the generation after the last such
+// update, or 0.
+//
+// The control plane's Kyma can change after the agent created the runtime's Kyma. Without this update, the first report
+// would request other modules than the bundle installs.
 func followSeed(kyma *v1beta2.Kyma, b *bundle.Bundle, seeded int64) {
-	// managedFields do not show that a client removed a module, but the generation does.
+	// The generation shows changes that managedFields do not show, such as the removal of a module by a client.
 	unchanged := kyma.Generation == 1 || kyma.Generation == seeded
 	if b.Statement.Predicate.KymaGeneration != 0 || !unchanged || !isOwnSpec(kyma.ManagedFields) {
 		return
@@ -30,7 +32,7 @@ func followSeed(kyma *v1beta2.Kyma, b *bundle.Bundle, seeded int64) {
 	}
 }
 
-// isOwnSpec reports whether only the agent wrote the spec of an object, from managedFields.
+// isOwnSpec reports whether the agent is the only field manager of the spec of an object, according to managedFields.
 func isOwnSpec(entries []metav1.ManagedFieldsEntry) bool {
 	own := false
 	for _, entry := range entries {

@@ -8,15 +8,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// settled records the objects that match the bundle, which need not be compared again until they or the bundle
-// change.
+// settled records the objects that match the bundle. The agent need not compare them again until the object or the
+// bundle changes.
 type settled struct {
-	// manifests and catalog belong to the last compared bundle.
+	// manifests and catalog are from the bundle that was last compared.
 	manifests []bundle.Manifest
 	catalog   bundle.Catalog
 	settings  string
 	values    bundle.Values
-	versions  map[string]string // UID and resource version of each matching object, by KIND/NAME
+	versions  map[string]string // UID and resource version of each matching object; the key is KIND/NAME
 }
 
 // begin drops all records if the content of the bundle changed.
@@ -36,12 +36,12 @@ func same[T any](a, b []T) bool {
 
 func versionOf(o client.Object) string { return string(o.GetUID()) + " " + o.GetResourceVersion() }
 
-// is reports whether an object is unchanged since the last comparison.
+// is reports whether an object matched the bundle and has not changed since then.
 func (s *settled) is(kind string, o client.Object) bool {
 	return s.versions[kind+"/"+o.GetName()] == versionOf(o)
 }
 
-// note records that an object matches the bundle.
+// note records that an object matches the bundle, so that it is not compared again.
 func (s *settled) note(kind string, o client.Object) {
 	if s.versions != nil {
 		s.versions[kind+"/"+o.GetName()] = versionOf(o)

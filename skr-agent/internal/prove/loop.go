@@ -14,7 +14,7 @@ type measurement struct {
 	before     string
 }
 
-// Start measures checks until ctx is done.
+// Start measures the checks of modules when they are due, until ctx is done.
 func (r *Runner) Start(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -39,8 +39,8 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 }
 
-// take marks due measurements as running and returns them, up to the limit of each module. next is the time until the
-// next measurement, or 0 if none is planned.
+// take marks due measurements as running and returns them. It returns at most workersPerModule measurements of each
+// module. next is the time until the next measurement, or 0 if no measurement is planned.
 func (r *Runner) take(now time.Time) (due []measurement, next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,8 +91,8 @@ func (r *Runner) measure(ctx context.Context, m measurement) {
 	r.wakeUp()
 }
 
-// record records the outcome of a measurement, unless the check changed. It reports whether the result of the check
-// changed.
+// record records the outcome of a measurement. It ignores the outcome if the module or the check changed during the
+// measurement. It reports whether the result of the check changed.
 func (r *Runner) record(taken measurement, outcome checks.Measurement) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

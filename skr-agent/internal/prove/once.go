@@ -9,14 +9,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// jobsStay is the message for a check with a Job, which a check run does not start.
+// jobsStay is the message for checks that use a Job. A check run skips these checks.
 const jobsStay = "a check run does not start Jobs"
 
-// once is a check run, which measures each check once.
+// once is a check run, which an operator requests. It measures each check of a module once.
 type once struct {
 	target  Target
 	started bool
-	// result is the result of the run. It is complete once result.Measured is set.
+	// result is the result of the run. The run is complete if result.Measured is set.
 	result bundle.ReportedCheckRun
 }
 
@@ -27,8 +27,8 @@ func (r *Runner) HasRun(id string) bool {
 	return r.run != nil && r.run.result.ID == id
 }
 
-// SetRun replaces the latest check run, which measures each check of the target once. If problem is not empty, the
-// run only returns the problem.
+// SetRun replaces the latest check run with a run that measures each check of the target once. If problem is not empty,
+// the run measures nothing and its result contains the problem.
 func (r *Runner) SetRun(id string, t Target, problem string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,8 +51,8 @@ func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 	return &result
 }
 
-// takeRun marks the waiting check run as started and returns it, or nil. states contains the states of the module's
-// regular checks.
+// takeRun marks the waiting check run as started and returns it. It returns nil if no run is waiting. states contains
+// the states of the module's regular checks.
 func (r *Runner) takeRun() (run *once, states []checks.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +66,8 @@ func (r *Runner) takeRun() (run *once, states []checks.State) {
 	return r.run, states
 }
 
-// runOnce measures the checks of a run and completes its result, unless another run replaced it.
+// runOnce measures the checks of a run and records the results. It drops the results if another run has replaced this
+// run.
 func (r *Runner) runOnce(ctx context.Context, run *once, known []checks.State) {
 	definitions := slices.Clone(run.target.Definitions)
 	for i := range definitions {
@@ -93,7 +94,7 @@ func (r *Runner) runOnce(ctx context.Context, run *once, known []checks.State) {
 	}
 	all.Wait()
 	if ctx.Err() != nil {
-		return // measurements were interrupted during shutdown
+		return // the process is shutting down, which interrupted the measurements
 	}
 	r.mu.Lock()
 	run.result.Checks, run.result.Measured = checks.Reported(states), r.Now().UTC()

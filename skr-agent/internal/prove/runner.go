@@ -1,8 +1,8 @@
 // Package prove measures the checks of modules after the modules became ready. Its input is the modules with their
-// checks. Its output is results for the report, and records that the agent saves.
+// checks. Its output is the results for the report, and records of the measurements that the agent saves.
 //
-// A single timer starts the next measurement. Checks are measured concurrently, so that a slow endpoint does not
-// delay other checks.
+// A single timer starts the next measurement. Checks are measured concurrently, so that a slow endpoint does not delay
+// other checks.
 package prove
 
 import (
@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// workers limits concurrent measurements, and workersPerModule those of one module. A module with slow checks
-	// cannot delay other modules.
+	// workers limits the concurrent measurements of all modules. workersPerModule limits those of one module, so that a
+	// module with slow checks does not delay other modules.
 	workers, workersPerModule = 8, 2
 	// alignment is the interval to which measurement times are rounded, so that many checks cause few wake-ups.
 	alignment = time.Second
 	// beforeTimeout limits the time for measurements before an upgrade.
 	beforeTimeout = 30 * time.Second
-	// saveInterval is the minimum time between two saves if only counts of checks changed.
+	// saveInterval is the minimum time between two saves if no result changed but only the number of measurements.
 	saveInterval = 5 * time.Minute
 )
 
-// Target is a module with checks.
+// Target is a version of a module and the checks to measure for it.
 type Target struct {
 	Module, Version string
 	// User is the account that installs the module. Empty for the agent's own account.
@@ -48,7 +48,8 @@ type Target struct {
 type Options struct {
 	// Measure measures a check once, within the check's timeout.
 	Measure func(ctx context.Context, t Target, d checks.Definition, before string) checks.Measurement
-	// Before returns the value of a check before an upgrade. Empty if the check has no such value.
+	// Before returns the value of a check before an upgrade, for comparison. Empty if the check does not compare
+	// values.
 	Before func(context.Context, Target, checks.Definition) string
 	// Changed is called after the result of a check changed.
 	Changed func()
@@ -66,7 +67,7 @@ type Runner struct {
 	running map[running]bool
 	// run is the latest check run, or nil.
 	run *once
-	// saved contains the records of the last save at savedAt.
+	// saved contains the records that the agent last saved, at the time savedAt.
 	saved   []checks.Record
 	savedAt time.Time
 }
@@ -86,7 +87,8 @@ func New(options Options) *Runner {
 	}
 }
 
-// Restore sets saved records. The next call of Set drops the records of modules without a target.
+// Restore restores the records that a previous process saved. The next call of Set drops the records of modules that
+// are not among its targets.
 func (r *Runner) Restore(records []checks.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +98,8 @@ func (r *Runner) Restore(records []checks.Record) {
 	r.saved, r.savedAt = r.records(), r.Now()
 }
 
-// Set replaces the modules whose checks are measured. The checks of a module start again for each installed version.
+// Set replaces the modules whose checks are measured. If a module gets another version, the measurement of its checks
+// starts again.
 func (r *Runner) Set(targets []Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +108,8 @@ func (r *Runner) Set(targets []Target) {
 		m := r.modules[t.Module]
 		if m == nil || m.Version != t.Version {
 			if !t.Installed {
-				continue // wait for the values before the upgrade
+				// Skip a version that is not installed yet. Before its upgrade, MeasureBefore adds it.
+				continue
 			}
 			m = &module{Record: checks.Record{Module: t.Module, Version: t.Version}}
 		}
@@ -119,7 +123,8 @@ func (r *Runner) Set(targets []Target) {
 	r.wakeUp()
 }
 
-// MeasureBefore measures the values of checks once before an upgrade. It takes at most 30 seconds.
+// MeasureBefore measures the values of checks once before an upgrade, for comparison with the values after the upgrade.
+// It takes at most 30 seconds.
 func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
 	ctx, cancel := context.WithTimeout(ctx, beforeTimeout)
 	defer cancel()
@@ -142,7 +147,7 @@ func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
 			return nil
 		})
 	}
-	_ = modules.Wait() // the functions return no errors
+	_ = modules.Wait() // ignore the error, which is always nil
 }
 
 // measureBefore measures the values of a module's checks before an upgrade.
@@ -161,11 +166,11 @@ func (r *Runner) measureBefore(ctx context.Context, t Target, m *module) {
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return no errors
+	_ = group.Wait() // ignore the error, which is always nil
 }
 
-// Results returns the check results of a module version, sorted by name. It returns nil if the module has not been
-// ready yet.
+// Results returns the check results of a module version, sorted by the name of the check. It returns nil if the version
+// has not been ready yet.
 func (r *Runner) Results(name, version string) []bundle.ReportedCheck {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +181,8 @@ func (r *Runner) Results(name, version string) []bundle.ReportedCheck {
 	return checks.Reported(m.States)
 }
 
-// Unsaved returns all records, and whether to save them. Changes of counts alone are saved only after saveInterval.
+// Unsaved returns all records, and whether the agent must save them. Changes of counts alone do not require a save
+// until saveInterval has passed.
 func (r *Runner) Unsaved() ([]checks.Record, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,7 +196,7 @@ func (r *Runner) Unsaved() ([]checks.Record, bool) {
 		})
 }
 
-// Saved marks records as saved.
+// Saved records that the agent has saved these records.
 func (r *Runner) Saved(records []checks.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,15 +8,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/intake"
 )
 
-// judgment is the result of a comparison of the last accepted bundle with the newest root of trust.
+// judgment is the result of verifying the last accepted bundle with the newest root of trust.
 type judgment struct {
-	bundle, root string // the digest of the bundle, and the content of the root
+	bundle, root string // digest of the verified bundle, and content of the root of trust
 	untrusted    string
 }
 
-// Frozen returns the reason why the last accepted bundle must not change the version of a module, "" for none: it
-// expired, or the newest root of trust would refuse it. Without this check, a change that waited for a maintenance
-// window would start although an operator has revoked the bundle's key or a release key since.
+// Frozen returns the reason why the last accepted bundle must not change the versions of modules: the bundle expired,
+// or the newest root of trust would refuse it. It returns "" if the bundle can change versions.
+//
+// An upgrade can wait for a maintenance window. Without this check, it would start even if an operator has revoked the
+// bundle's key or a release key since the agent accepted the bundle.
 func (p *Puller) Frozen(ctx context.Context) string {
 	if p.current == nil {
 		return ""
@@ -34,7 +36,8 @@ func (p *Puller) Frozen(ctx context.Context) string {
 	return p.judged.untrusted
 }
 
-// untrusted returns the reason why a root of trust does not accept the last accepted bundle, "" if it does.
+// untrusted returns the reason why a root of trust does not accept the last accepted bundle. It returns "" if the root
+// accepts the bundle.
 func (p *Puller) untrusted(ctx context.Context, root trust.Root) (string, error) {
 	b := p.current
 	switch {
@@ -46,7 +49,8 @@ func (p *Puller) untrusted(ctx context.Context, root trust.Root) (string, error)
 			b.Statement.Predicate.Epoch, root.Version, root.Epoch), nil
 	}
 	state := b.State
-	state.Settings.Mirrors = nil // they include the mirrors of this cluster, which are allowed with release keys
+	// Omit the mirrors. They include the mirrors of this cluster, which a root with release keys also allows.
+	state.Settings.Mirrors = nil
 	refused, err := intake.CheckReleases(ctx, p.proof, root, state, p.Clock())
 	if refused != nil {
 		return fmt.Sprintf("root of trust version %d refuses the last accepted bundle: %v", root.Version, refused), err

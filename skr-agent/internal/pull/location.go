@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// A fleet's registry can move. The settings of a bundle announce the next location, which the agent then also polls.
-// The agent uses the location with the newest bundle, also after a restart.
+// A fleet's registry can move. The settings of a bundle then announce the next location, and the agent polls both
+// locations. It uses the location with the newest bundle, also after a restart.
 
 // location contains the current location of the fleet's registry, and the announced next location.
 type location struct {
@@ -20,20 +20,20 @@ type location struct {
 	used store.Store
 	// next is the location that the last accepted bundle announces. Nil if the fleet does not move.
 	next store.Store
-	// skipped contains the time of the next attempt for each location that did not respond.
+	// skipped contains the time of the next attempt to read each location that did not respond.
 	skipped map[string]time.Time
-	// patience limits the time to read another location.
+	// patience limits the time to read a location that is not the current one.
 	patience time.Duration
 }
 
 const (
 	otherLocationTimeout = 10 * time.Second
-	// skipOther is the retry interval for another location that did not respond.
+	// skipOther is the retry interval for a location that did not respond and is not the current one.
 	skipOther = 10 * time.Minute
 )
 
-// savedLocation is the saved current location. It applies only while the configured location equals Installed, so an
-// operator can override it.
+// savedLocation is the saved current location. It is valid only while the configured location is still Installed, so
+// that an operator can replace it with a new configured location.
 type savedLocation struct {
 	Installed string `json:"installed"`
 	Used      string `json:"used"`
@@ -70,8 +70,8 @@ func (p *Puller) restoreLocation(state map[string][]byte) error {
 	return nil
 }
 
-// lend uses the credentials for the configured host also for the hosts of the current and the announced location. It
-// skips hosts with their own credentials.
+// lend uses the credentials of the configured registry host also for the hosts of the current and the announced
+// location. It skips hosts that have their own credentials.
 func (p *Puller) lend() {
 	hostOf := func(s store.Store) string {
 		host, _, _ := strings.Cut(s.String(), "/")
@@ -86,8 +86,8 @@ func (p *Puller) lend() {
 	p.Registries.Lend(hostOf(p.Place), hosts...)
 }
 
-// announced applies the next location in the settings of the last accepted bundle. It does nothing if the configured
-// location is a folder.
+// announced reads the next location from the settings of the last accepted bundle and opens it. It does nothing if the
+// configured location is a folder.
 func (p *Puller) announced() error {
 	if p.Registries == nil || store.IsLayout(p.Place) {
 		return nil
@@ -106,11 +106,12 @@ func (p *Puller) announced() error {
 	return err
 }
 
-// Pull reads the registry and accepts a newer bundle. It reports whether the last accepted bundle changed. The error
-// is a *refusal.Error, or the error of reading the registry.
+// Pull reads the current location and accepts a newer bundle. It reports whether the last accepted bundle changed. The
+// error is a *refusal.Error, or the error of reading the registry.
 //
-// While a move is announced, Pull also reads the announced location. It switches to the location with the newer
-// bundle.
+// If the current location has no newer bundle, Pull also reads the announced and the configured location. It switches
+// to a location with a newer bundle. If the current location cannot be read, it switches to a location that can be
+// read.
 func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	changed, err := p.pull(ctx)
 	if changed || ctx.Err() != nil {
@@ -126,8 +127,8 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// others returns all locations except the current one. If the current location could be read, it omits locations that
-// did not respond recently.
+// others returns the announced and the configured location, except the current one. If failed is false, the current
+// location could be read, and others omits locations that did not respond recently.
 func (p *Puller) others(failed bool) []store.Store {
 	var all []store.Store
 	for _, s := range []store.Store{p.location.next, p.Place} {
@@ -141,7 +142,7 @@ func (p *Puller) others(failed bool) []store.Store {
 	return all
 }
 
-// pullFrom reads another location. ok is true if this location is now the current one.
+// pullFrom reads a location that is not the current one. ok is true if pullFrom has made it the current location.
 func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (changed, ok bool) {
 	limited, cancel := context.WithTimeout(ctx, p.location.patience)
 	defer cancel()
@@ -150,7 +151,8 @@ func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (
 	changed, err := p.pull(limited)
 	if err == nil && (changed || failed) {
 		if !changed {
-			err = p.Save(ctx) // pull already saves the location if the bundle changed
+			// If the bundle changed, the method pull has already saved the location.
+			err = p.Save(ctx)
 		}
 		if err == nil {
 			p.location.skipped = nil

@@ -6,7 +6,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// here returns a copy of a bundle whose mirrors are overridden by the mirrors of this cluster.
+// here returns a copy of a bundle in which the mirrors of this cluster override the mirrors of the bundle's settings.
 func (p *Puller) here(b bundle.Bundle) *bundle.Bundle {
 	if len(p.Mirrors) == 0 {
 		return &b

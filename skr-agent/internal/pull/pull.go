@@ -37,13 +37,14 @@ type Options struct {
 	Store     *contentstore.Store
 	// Trust is the runtime's trust with the pinned root. The Puller sets Trust.Last.
 	Trust bundle.Trust
-	// Key is the agent's key. It signs the saved state. Without it, no saved bundle or root is restored.
+	// Key is the agent's key. It signs the state that the Puller saves. If nil, the Puller does not restore a saved
+	// bundle or root of trust.
 	Key trust.Signer
 	Now func() time.Time
 	// Mirrors contains the mirrors of this cluster. They override the mirrors in a bundle's settings.
 	Mirrors map[string]string
-	// Replace is true if an operator moved the runtime to another control plane. The Puller then ignores saved state
-	// that is older than the token.
+	// Replace is true if the enrollment token allows a move of the runtime to another control plane. The Puller then
+	// ignores saved state that is older than the token.
 	Replace bool
 	// If Preview is true, the Puller verifies bundles without writing state.
 	Preview bool
@@ -59,11 +60,11 @@ type Puller struct {
 	manifest, acceptedUnder []byte
 	// reported is the sequence of the last sent report.
 	reported int64
-	// judged is the last result of a comparison of the current bundle with the newest root.
+	// judged is the last result of verifying the current bundle with the newest root of trust.
 	judged judgment
-	// sealed is the text of the last saved state, and seal its signature.
+	// sealed is the signed text of the last saved state. seal is its signature.
 	sealed, seal []byte
-	// written is the Secret with the saved state as this process last wrote it, nil if unknown.
+	// written is the Secret with the saved state, as this process last wrote it. Nil if its content is unknown.
 	written  *corev1.Secret
 	location location
 	// openStore is store.Open, except in tests.
@@ -76,20 +77,21 @@ const StateSecret = "skr-agent-state"
 const (
 	stateAccepted = "accepted.json"
 	stateManifest = "manifest.json"
-	// stateRoot is the key of the newest verified root of trust, and stateBundleRoot of the root that verified the
-	// last accepted bundle.
+	// stateRoot is the key in the Secret for the newest verified root of trust. stateBundleRoot is the key for the root
+	// of trust that verified the last accepted bundle.
 	stateRoot       = "root.json"
 	stateBundleRoot = "bundle-root.json"
-	// stateReported is the key of the last sent report's sequence, in decimal.
+	// stateReported is the key in the Secret for the sequence of the last sent report, as a decimal number.
 	stateReported = "report-sequence"
-	// stateLocation is the key of the current location (savedLocation). It is absent while the agent uses the
-	// configured location.
+	// stateLocation is the key in the Secret for the current location (savedLocation). The Secret does not have this
+	// key while the agent uses the configured location.
 	stateLocation = "location.json"
-	// stateSignature is the signature of all other fields except stateReported, with the agent's key.
+	// stateSignature is the key in the Secret for a signature with the agent's key. It covers all other fields except
+	// stateReported.
 	stateSignature = "signature"
 )
 
-// ErrNotStored means that the runtime's API server refused to store a newer bundle or root.
+// ErrNotStored means that the runtime's API server refused to store a newer bundle or a newer root of trust.
 var ErrNotStored = errors.New("cannot be stored in Secrets of " + v1beta2.RuntimeNamespace)
 
 // New returns a Puller without a bundle. Restore sets the last accepted bundle.
@@ -125,9 +127,11 @@ func (p *Puller) Clock() time.Time {
 }
 
 // Restore restores the last accepted bundle after a restart or a change of the leader. It verifies the bundle again,
-// because cluster users can edit Secrets. It returns an error if the saved state is damaged, or not signed with the
-// agent's key. Such a state cannot replace the pinned root, the bundle or the location, but a bundle must not be older
-// than the one that the state lists.
+// because cluster users can edit Secrets.
+//
+// Restore returns an error if the saved state is damaged or not signed with the agent's key. Such a state cannot
+// replace the pinned root of trust, the bundle or the location. It can only raise the minimum sequences of the next
+// bundle and the next report.
 func (p *Puller) Restore(ctx context.Context) error {
 	secret, err := p.saved(ctx)
 	if err != nil {
@@ -157,7 +161,7 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	}
 	p.accepted, p.current = accepted, nil
 	if p.manifest = state[stateManifest]; p.manifest == nil {
-		return nil // an earlier process restored only the record
+		return nil // the saved state does not contain the bundle's manifest
 	}
 	fetched := bundle.Fetched{
 		Descriptor: ocispec.Descriptor{
@@ -165,7 +169,7 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 			Digest:    p.accepted.Digest,
 		}, Bytes: p.manifest,
 	}
-	// Verify with the older root, because newer roots may not contain the bundle's key.
+	// Verify with the root of trust that accepted the bundle. The newest root may not contain the bundle's key anymore.
 	verified, err := bundle.Adopt(fetched, p.Trust.Runtime, under)
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
@@ -238,8 +242,8 @@ func (p *Puller) pull(ctx context.Context) (bool, error) {
 	return true, p.announced()
 }
 
-// judgeByNewest verifies a bundle with the newest root of trust. If a newer root could accept the bundle, it reads
-// the roots again.
+// judgeByNewest verifies a bundle with the newest known root of trust. If the bundle is refused but a newer root could
+// accept it, judgeByNewest reads the roots from the registry and verifies again.
 func (p *Puller) judgeByNewest(
 	ctx context.Context, repository store.Reader, fetched bundle.Fetched,
 ) (intake.Opened, error) {
@@ -267,7 +271,7 @@ func (p *Puller) judge(ctx context.Context, repository store.Reader, fetched bun
 	return intake.Open(ctx, intake.Source{Documents: repository, Proof: p.proof}, fetched, trusted, p.Now())
 }
 
-// installed returns the installed versions by module, from the last accepted bundle and from Manifests.
+// installed returns the installed version of each module, from the last accepted bundle and from the Manifests.
 func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
 	var manifests v1beta2.ManifestList
 	err := p.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace))
@@ -277,7 +281,8 @@ func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
 	return autonomy.Versions(p.current, manifests.Items), nil
 }
 
-// proof reads a proof of release from the content store, or else from the registry.
+// proof reads a proof of release from the content store. If the content store does not contain it, proof reads it from
+// the registry.
 func (p *Puller) proof(ctx context.Context, c bundle.Content) ([]byte, error) {
 	if there, err := p.Store.Has(ctx, c.Digest); err != nil {
 		return nil, err
@@ -317,14 +322,15 @@ func (p *Puller) forgetRefusals(ofRoots bool) {
 	})
 }
 
-// keep stores the documents of a bundle and then its manifest, so that the saved bundle is complete after a crash.
+// keep stores the documents of a bundle before its manifest. After a crash, a saved manifest thus always has its
+// documents.
 func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) error {
 	if p.Preview {
 		return nil
 	}
 	for d, document := range next.Documents {
 		if p.current != nil && (d == p.current.Config.Digest || d == p.current.Catalog.Digest) {
-			continue // already stored for the current bundle
+			continue // the document is already stored for the current bundle
 		}
 		if err := p.Store.Add(ctx, d, document); err != nil {
 			return fmt.Errorf("bundle %s %w: %w", next.Digest, ErrNotStored, err)
@@ -351,8 +357,8 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	return p.Store.Add(ctx, c.Digest, data)
 }
 
-// Needed returns the digests of all blobs that the last accepted bundle and chosen refer to. chosen is the desired
-// state with the modules that the runtime selected itself.
+// Needed returns the digests of all blobs that the last accepted bundle or the given desired state refers to. chosen is
+// the desired state with the modules that the runtime selected itself.
 func (p *Puller) Needed(chosen bundle.DesiredState) map[digest.Digest]bool {
 	needed := map[digest.Digest]bool{}
 	if p.current == nil {

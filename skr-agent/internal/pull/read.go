@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 )
 
-// Saved selects a saved state. Key is the public key of the agent that saved it.
+// Saved identifies the saved state of an agent. Key is the public key of this agent.
 type Saved struct {
 	Client    client.Client
 	Namespace string
@@ -19,8 +19,9 @@ type Saved struct {
 	Key       crypto.PublicKey
 }
 
-// Read returns the last accepted bundle of a saved state, nil before the first bundle. It writes nothing, and needs
-// neither the agent's private key nor the registry. A state that is not signed with the key is a *refusal.Error.
+// Read returns the last accepted bundle in a saved state, or nil before the first bundle. It does not need the agent's
+// private key or the registry, and does not write. If the state is not signed with the key, the error is a
+// *refusal.Error.
 func Read(ctx context.Context, from Saved) (*bundle.Bundle, error) {
 	p := &Puller{Options: Options{
 		Client: from.Client, Namespace: from.Namespace, Preview: true,

@@ -13,7 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Recheck verifies stored contents. It deletes damaged contents and returns the damaged and missing ones.
+// Recheck verifies stored contents. It deletes damaged contents and returns the digests of damaged and missing
+// contents.
 func (p *Puller) Recheck(ctx context.Context, suspects []digest.Digest) (lost []digest.Digest, err error) {
 	for _, d := range suspects {
 		whole, err := p.Store.Recheck(ctx, d)

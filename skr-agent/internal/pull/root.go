@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// restoreRoots reads the saved root of trust, and returns the root that verified the last accepted bundle.
+// restoreRoots reads the newest root of trust from the saved state. It returns the root that verified the last accepted
+// bundle, which can be older.
 func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	pinned := p.Trust.Root
 	if len(state[stateRoot]) > 0 {
@@ -29,8 +30,8 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	return under, nil
 }
 
-// followRoot reads newer versions of the root of trust from the registry, verifies each with its predecessor, and
-// stores the newest. It reports an invalid version as refused and keeps the previous one.
+// followRoot reads newer versions of the root of trust from the registry. It verifies each version with its predecessor
+// and stores the newest valid version. It records an invalid version as refused.
 func (p *Puller) followRoot(ctx context.Context) error {
 	before := p.Trust.Root
 	newest, refused, at, err := store.FollowRoot(ctx, p.location.used, p.Trust.Root)
@@ -47,7 +48,7 @@ func (p *Puller) followRoot(ctx context.Context) error {
 		return nil
 	}
 	if err := p.Save(ctx); err != nil {
-		p.Trust.Root = before // a restart would lose this root
+		p.Trust.Root = before // the new root is not stored, so a restart would lose it
 		return fmt.Errorf("root of trust version %d %w: %w", newest.Version, ErrNotStored, err)
 	}
 	return nil

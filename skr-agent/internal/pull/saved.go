@@ -16,7 +16,7 @@ import (
 )
 
 // Reported returns the sequence of the last sent report, or 0 before the first report. It reads the Secret, because
-// another leader can have sent a report.
+// another replica of the agent can have sent a report as the leader.
 func (p *Puller) Reported(ctx context.Context) (int64, error) {
 	saved, err := p.saved(ctx)
 	if err == nil {
@@ -34,14 +34,14 @@ func (p *Puller) saved(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// SaveReported saves the sequence of a sent report, in case the registry is restored from an older copy. It writes no
-// other state, because another agent can have accepted a bundle.
+// SaveReported saves the sequence of a sent report in the Secret, because the registry can be restored from an older
+// copy. It writes no other state, because another replica of the agent can have accepted a bundle.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	p.reported = sequence
 	if p.Preview {
 		return nil
 	}
-	// Read the Secret only if another process changed it.
+	// Try the last written Secret first. Read the Secret only if another process has changed it.
 	known := p.written
 	err := p.updateReported(ctx, known)
 	if known == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -59,7 +59,8 @@ func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	return nil
 }
 
-// updateReported writes the sequence into secret, which was read or written before. It does nothing for nil.
+// updateReported writes the sequence of the last sent report into secret, which the caller read or wrote before. It
+// does nothing if secret is nil.
 func (p *Puller) updateReported(ctx context.Context, secret *corev1.Secret) error {
 	p.written = nil
 	if secret == nil {
@@ -90,7 +91,7 @@ func (p *Puller) restoreReported(state map[string][]byte) error {
 	return nil
 }
 
-// readAccepted reads the record of the last accepted bundle.
+// readAccepted reads the sequence, digest and times of the last accepted bundle from the saved state.
 func (p *Puller) readAccepted(state map[string][]byte) (accepted bundle.Accepted, err error) {
 	if len(state[stateAccepted]) > 0 {
 		if err = json.Unmarshal(state[stateAccepted], &accepted); err != nil {
@@ -100,7 +101,8 @@ func (p *Puller) readAccepted(state map[string][]byte) (accepted bundle.Accepted
 	return accepted, err
 }
 
-// restoreFloor restores only the record of the last accepted bundle, if it is newer than the current record.
+// restoreFloor restores the epoch and sequence of the last accepted bundle, but not the bundle, if they are higher than
+// the current ones. The agent then refuses older bundles.
 func (p *Puller) restoreFloor(state map[string][]byte) error {
 	accepted, err := p.readAccepted(state)
 	if err == nil && !p.replaces(accepted) && cmp.Or(
@@ -110,7 +112,7 @@ func (p *Puller) restoreFloor(state map[string][]byte) error {
 	return err
 }
 
-// Save saves the complete state for the next process.
+// Save writes the complete state to the Secret, from which the next process restores it.
 func (p *Puller) Save(ctx context.Context) error {
 	if p.Preview {
 		return nil

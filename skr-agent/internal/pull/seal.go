@@ -11,11 +11,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// sealedAs is the start of the signed text of a saved state, so that no other signature with the agent's key is valid
-// for it.
+// sealedAs is the prefix of the signed text of a saved state. The prefix ensures that a signature for another purpose
+// is not valid for a state, although it is made with the same key.
 const sealedAs = "kyma-pull agent state v1\n"
 
-// sealedText returns the signed text of a saved state. It omits the sequence of reports, which each report changes.
+// sealedText returns the text of a saved state that the agent signs. It omits the sequence of the last report, which
+// changes with each report.
 func sealedText(state map[string][]byte) ([]byte, error) {
 	signed := maps.Clone(state)
 	delete(signed, stateSignature)
@@ -44,7 +45,7 @@ func (p *Puller) sign(state map[string][]byte) error {
 	return nil
 }
 
-// checkSeal reports whether a state is signed with a key, and returns the signed text.
+// checkSeal returns the signed text of a state, and whether its signature was made with the given key.
 func checkSeal(key crypto.PublicKey, state map[string][]byte) (signed bool, text []byte, err error) {
 	text, err = sealedText(state)
 	return err == nil && trust.CheckSignature(key, text, state[stateSignature]), text, err

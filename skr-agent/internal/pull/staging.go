@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// stageWorkers limits the number of concurrent fetches, and stageBytes their total size. Each content needs a
-	// multiple of its size in memory.
+	// stageWorkers limits the number of concurrent fetches. stageBytes limits the total size of the contents that are
+	// fetched concurrently, because each needs a multiple of its size in memory.
 	stageWorkers = 8
 	stageBytes   = 4 << 20
 )
@@ -29,19 +29,19 @@ var errWaiting = errors.New("the content is being fetched")
 type Staging struct {
 	puller  *Puller
 	modules []bundle.Manifest
-	// stored contains the digests of stored contents. Nil before the first call. pending contains the contents to
-	// fetch.
+	// stored contains the digests of contents in the content store. Nil before the first call of Continue. pending
+	// contains the contents to fetch.
 	stored  map[digest.Digest]bool
 	pending []bundle.Content
 	// failed contains the errors of contents that could not be stored.
 	failed map[digest.Digest]error
-	// If alone is true, contents are stored one after another, because incomplete contents could exceed a tight
-	// quota.
+	// If alone is true, contents are stored one after another. Several incomplete contents could exceed a tight quota
+	// for Secrets.
 	alone bool
 }
 
-// Stage returns a Staging for the contents of a state. Modules that failed before are last, so that an unresponsive
-// registry does not delay others.
+// Stage returns a Staging for the contents of a desired state. before contains the errors of modules that failed
+// before. Their contents come last, so that an unresponsive registry does not delay other modules.
 func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Staging {
 	modules := state.All()
 	late := func(m bundle.Manifest) int {
@@ -58,8 +58,8 @@ func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Stag
 	return s
 }
 
-// Continue fetches contents for about the duration stretch. done is true if it tried all contents. problems contains
-// the error of each module with missing content. err is the error of reading the content store.
+// Continue fetches contents for about the duration stretch. done is true if it has tried to fetch all contents.
+// problems contains the error of each module with missing content. err is the error of listing the stored contents.
 func (s *Staging) Continue(
 	ctx context.Context, stretch time.Duration,
 ) (problems map[string]error, done bool, err error) {
@@ -101,14 +101,14 @@ func (s *Staging) Continue(
 			switch s.stored[c.Digest] = err == nil; {
 			case err == nil:
 			case apierrors.IsForbidden(err) && !alone:
-				s.alone, s.pending = true, append(s.pending, c) // retry without concurrent writes
+				s.alone, s.pending = true, append(s.pending, c) // try again later, without concurrent writes
 			default:
 				s.failed[c.Digest] = err
 			}
 			return nil
 		})
 	}
-	_ = workers.Wait() // always nil; failed contains the errors
+	_ = workers.Wait() // ignore the error, which is always nil; failed has the errors
 	if ctx.Err() != nil {
 		for _, c := range s.pending {
 			s.failed[c.Digest] = ctx.Err()
@@ -118,7 +118,7 @@ func (s *Staging) Continue(
 	return s.problems(), len(s.pending) == 0, nil
 }
 
-// begin lists the stored contents.
+// begin lists the contents that are already stored.
 func (s *Staging) begin(ctx context.Context) error {
 	stored, err := s.puller.Store.Whole(ctx)
 	if err != nil {
@@ -137,12 +137,12 @@ func (s *Staging) begin(ctx context.Context) error {
 	return nil
 }
 
-// Lacks reports whether a content could not be stored or is not fetched yet.
+// Lacks reports whether a content has not been fetched yet or could not be stored.
 func (s *Staging) Lacks(d digest.Digest) bool {
 	return s.failed[d] != nil || slices.ContainsFunc(s.pending, func(c bundle.Content) bool { return c.Digest == d })
 }
 
-// problems returns the errors by module.
+// problems returns the error of each module with a content that could not be stored.
 func (s *Staging) problems() map[string]error {
 	problems := map[string]error{}
 	for _, m := range s.modules {

@@ -49,7 +49,7 @@ func Requested(m *v1beta2.Manifest) AppliedVersion {
 		Resource any
 	}{wanted, m.Spec.Resource})
 	if err != nil {
-		return wanted // without a digest; the agent cannot apply a value that JSON cannot encode
+		return wanted // without a digest; such a version cannot be applied
 	}
 	sum := sha256.Sum256(text)
 	wanted.Digest = "sha256:" + hex.EncodeToString(sum[:])

@@ -33,22 +33,22 @@ import (
 type Record struct {
 	// Applied is the version that was last applied completely. Nil if it is unknown.
 	Applied *AppliedVersion `json:"applied,omitempty"`
-	// Recreated is the last version that made the agent recreate objects. The agent deletes no other object to install
-	// that version.
+	// Recreated is the last version for whose installation the agent deleted objects to create them again, with these
+	// objects. The agent deletes no other objects for this version.
 	Recreated *Recreated `json:"recreated,omitempty"`
-	// CompletedJobs contains Jobs that completed and were deleted. The agent does not create them again for the
-	// version.
+	// CompletedJobs contains the Jobs of a version that completed and were then deleted. The agent does not create them
+	// again for this version.
 	CompletedJobs *CompletedJobs `json:"completedJobs,omitempty"`
-	// Inherited is a digest of the objects that the module inherited from lifecycle-manager. These objects are in the
-	// Manifest's inventory, and the agent accepts lifecycle-manager's ownership marks on them.
+	// Inherited is the digest of the list of objects that the module inherited from lifecycle-manager. These objects
+	// are in the Manifest's inventory, and the agent accepts lifecycle-manager's ownership annotations on them.
 	Inherited string `json:"inherited,omitempty"`
 	// Removal is the UID of the Manifest if the agent removes its module because of a bundle. If a Manifest without
 	// this value is deleted, its module stays installed and the agent restores the Manifest.
 	Removal types.UID `json:"removal,omitempty"`
 	// Restoring is true on a restored Manifest until its inventory is complete again. The installer waits until then.
 	Restoring bool `json:"restoring,omitempty"`
-	// Released is true if the module is returned to lifecycle-manager. The field manager of lifecycle-manager then owns
-	// the agent's fields again.
+	// Released is true if the agent returns the module to lifecycle-manager. Lifecycle-manager's field manager then
+	// becomes the owner of the agent's fields.
 	Released bool `json:"released,omitempty"`
 }
 
@@ -68,7 +68,7 @@ type CompletedJobs struct {
 	Jobs []string `json:"jobs"`
 }
 
-// signed is the value of the annotation.
+// signed is the JSON in the annotation: a record and its signature.
 type signed struct {
 	// Signature is the signature of the record by the agent's key, in base64.
 	Signature string `json:"signature,omitempty"`
@@ -77,11 +77,13 @@ type signed struct {
 }
 
 const (
-	// maxRecordBytes limits a record. Kubernetes allows 256 KiB for all annotations of an object together.
+	// maxRecordBytes is the maximum size of a record. Kubernetes limits all annotations of an object together to 256
+	// KiB.
 	maxRecordBytes = 128 << 10
-	// maxTextBytes limits the annotation: a record and its signature.
+	// maxTextBytes is the maximum size of the annotation, which contains the record and its signature.
 	maxTextBytes = maxRecordBytes + 1<<10
-	// signedAs is the prefix of the signed text. No other signature with the agent's key is valid for a record.
+	// signedAs is the prefix of the signed text. The prefix ensures that a signature for another purpose is not valid
+	// for a record, although it is made with the same key.
 	signedAs = "kyma-pull manifest record v1\n"
 )
 
@@ -127,8 +129,8 @@ func (r Record) removes(m *v1beta2.Manifest) bool {
 	return r.Removal != "" && r.Removal == m.UID || m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True
 }
 
-// Set writes the record to the Manifest's annotation, without a request to the cluster. It signs only a changed
-// record.
+// Set writes the record to the annotation of m, without a request to the API server. If the record did not change, it
+// keeps the existing signature.
 func (b Book) Set(m *v1beta2.Manifest, r Record) error {
 	record, err := encode(r)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// maxUpdates limits the number of attempts of an update with outdated copies of a Manifest.
+// maxUpdates limits the number of attempts of Update. Each attempt after the first reads the Manifest again, because
+// the copy was outdated.
 const maxUpdates = 4
 
 // Update changes the record of a Manifest in the cluster and in m, with one request. It sends no request if the record

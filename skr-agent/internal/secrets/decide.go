@@ -14,16 +14,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Actions on one Secret.
+// Values of Change.What: the actions on one Secret.
 const (
 	Nothing = "nothing"
 	Create  = "create"
 	Update  = "update"
-	// Replace deletes and creates a Secret, because immutable Secrets and the type of a Secret cannot be updated.
+	// Replace means to delete the Secret and create it again, because the API server does not update immutable Secrets
+	// or the type of a Secret.
 	Replace = "replace"
 )
 
-// Change is an action on one Secret. Secret is the object to write, or nil.
+// Change is an action on one Secret. Secret is the object to write. It is nil if nothing must be written.
 type Change struct {
 	What   string
 	Secret *corev1.Secret
@@ -32,8 +33,8 @@ type Change struct {
 // Decide returns the change from the existing Secret, which can be nil, to the wanted Secret. It returns an error if
 // the existing Secret has another owner.
 //
-// The agent owns a Secret with the agent's label, the known UID, or exactly the wanted content. Removing the label
-// therefore has no effect.
+// The agent owns a Secret with the agent's label, with the known UID, or with exactly the wanted content. A user who
+// removes the label thus cannot take the Secret over.
 func Decide(want bundle.RuntimeSecret, have *corev1.Secret, known types.UID) (Change, error) {
 	labels := map[string]string{}
 	maps.Copy(labels, want.Labels)

@@ -28,16 +28,16 @@ type Keeper struct {
 	Runtime  string
 	Identity *age.X25519Identity
 
-	last *bundle.ReportedSecrets // the last outcome
+	last *bundle.ReportedSecrets // last is the result of the last call of Keep
 	// ours contains the UIDs of Secrets that the agent wrote, by namespace/name.
 	ours map[string]types.UID
 }
 
-// Recipient returns the age recipient for the runtime's Secrets.
+// Recipient returns the public age key that encrypts the runtime's Secrets.
 func (k *Keeper) Recipient() string { return k.Identity.Recipient().String() }
 
-// Keep writes the sealed Secrets into the runtime and returns the outcome. If again is false, it does not write the
-// same revision twice. If sealed is nil, all Secrets stay.
+// Keep writes the sealed Secrets into the runtime and returns the result. If again is false, it does not write a
+// revision that it has already written without an error. If sealed is nil, it changes no Secrets.
 func (k *Keeper) Keep(ctx context.Context, sealed *bundle.Sealed, again bool) *bundle.ReportedSecrets {
 	if sealed == nil {
 		k.last = nil
@@ -66,15 +66,15 @@ func (k *Keeper) keep(ctx context.Context, sealed *bundle.Sealed) []error {
 	return append(problems, k.remove(ctx, secrets.Removals)...)
 }
 
-// Clear deletes all sealed Secrets of a deleted Kyma. Secrets that it cannot decrypt stay, because their names are
-// unknown.
+// Clear deletes all sealed Secrets of a Kyma that was deleted in the control plane. If it cannot decrypt the sealed
+// Secrets, it deletes none, because it does not know their names.
 func (k *Keeper) Clear(ctx context.Context, sealed *bundle.Sealed) error {
 	if sealed == nil {
 		return nil
 	}
 	secrets, err := sealed.Open(k.Runtime, k.Identity)
 	if err != nil {
-		return nil //nolint:nilerr // Keep reported the error, and a retry would fail too
+		return nil //nolint:nilerr // Keep has reported the error, and a retry cannot succeed
 	}
 	names := secrets.Removals
 	for _, s := range secrets.Secrets {
@@ -117,7 +117,7 @@ func (k *Keeper) write(ctx context.Context, want bundle.RuntimeSecret) error {
 	return responseOf(err)
 }
 
-// know records that the agent wrote a Secret, in case a user removes its label.
+// know records the UID of a Secret that the agent wrote, so that the agent recognizes the Secret without its label.
 func (k *Keeper) know(at string, secret *corev1.Secret) {
 	if k.ours == nil {
 		k.ours = map[string]types.UID{}
@@ -143,7 +143,7 @@ func (k *Keeper) remove(ctx context.Context, names []string) []error {
 	return problems
 }
 
-// delete deletes the Secret if it is unchanged since it was read.
+// delete deletes a Secret. It returns a conflict if the Secret has changed since the caller read it.
 func (k *Keeper) delete(ctx context.Context, have *corev1.Secret) error {
 	err := k.Client.Delete(ctx, have, client.Preconditions(metav1.Preconditions{
 		UID: &have.UID, ResourceVersion: &have.ResourceVersion,
@@ -151,8 +151,8 @@ func (k *Keeper) delete(ctx context.Context, have *corev1.Secret) error {
 	return responseOf(client.IgnoreNotFound(err))
 }
 
-// refused is the reason of an API server's error. It omits the message, because an admission webhook can include the
-// Secret in it.
+// refused is an error that contains only the reason of an API server's error. It omits the message, because an
+// admission webhook can include the content of the Secret in it.
 type refused metav1.StatusReason
 
 func (r refused) Error() string {
@@ -170,7 +170,8 @@ func responseOf(err error) error {
 	return refused(apierrors.ReasonForError(err))
 }
 
-// reasonOf returns the reason of the first problem, or "" if there are no problems. The default is WriteFailed.
+// reasonOf returns the reason of the first problem, or "" if there are no problems. If the problem has no specific
+// reason, the result is WriteFailed.
 func reasonOf(problems []error) reason.Reason {
 	if len(problems) == 0 {
 		return ""
@@ -185,7 +186,7 @@ func reasonOf(problems []error) reason.Reason {
 	return reason.WriteFailed
 }
 
-// trouble joins the problems.
+// trouble returns the messages of all problems as one text.
 func trouble(problems []error) string {
 	texts := make([]string, 0, len(problems))
 	for _, p := range problems {

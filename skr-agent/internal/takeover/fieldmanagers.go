@@ -9,7 +9,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// fieldManager identifies the entries of a manager in managedFields, except for subresources.
+// fieldManager is a field manager with one operation, Apply or Update. It matches entries of managedFields, except
+// entries for subresources.
 type fieldManager struct {
 	Name      string
 	Operation metav1.ManagedFieldsOperationType
@@ -19,7 +20,7 @@ func (m fieldManager) has(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == m.Name && e.Operation == m.Operation && e.Subresource == ""
 }
 
-// fieldManagers returns the managers with the given names, for Apply and Update.
+// fieldManagers returns two field managers for each name: one with the operation Apply and one with Update.
 func fieldManagers(names []string) []fieldManager {
 	var all []fieldManager
 	for _, name := range names {
@@ -30,8 +31,9 @@ func fieldManagers(names []string) []fieldManager {
 	return all
 }
 
-// removeFieldManagers returns managedFields without the entries of managers, or nil if managers have none. An empty
-// result has one empty entry, because the API server clears managedFields only then.
+// removeFieldManagers returns managedFields without the entries of the given managers. It returns nil if no entry
+// belongs to them. If no entries are left, the result contains one empty entry, because the API server clears
+// managedFields only for this value.
 func removeFieldManagers(entries []metav1.ManagedFieldsEntry, managers []fieldManager) []metav1.ManagedFieldsEntry {
 	isTheirs := func(e metav1.ManagedFieldsEntry) bool { return isOneOf(managers, e) }
 	left := slices.DeleteFunc(slices.Clone(entries), isTheirs)
@@ -44,8 +46,9 @@ func removeFieldManagers(entries []metav1.ManagedFieldsEntry, managers []fieldMa
 	return left
 }
 
-// replaceFieldManagers returns managedFields in which by has applied the fields of the given managers. It returns nil
-// if the given managers own no fields.
+// replaceFieldManagers returns managedFields after the fields of the given managers were transferred to another
+// manager, with the name in by, as if this manager had applied them. It returns nil if the given managers own no
+// fields.
 func replaceFieldManagers(
 	entries []metav1.ManagedFieldsEntry, managers []fieldManager, by string,
 ) ([]metav1.ManagedFieldsEntry, error) {
@@ -85,7 +88,7 @@ func isOneOf(managers []fieldManager, e metav1.ManagedFieldsEntry) bool {
 	return slices.ContainsFunc(managers, func(m fieldManager) bool { return m.has(e) })
 }
 
-// union returns the fields of two entries.
+// union returns the fields that at least one of two managedFields entries contains.
 func union(a, b *metav1.FieldsV1) (*metav1.FieldsV1, error) {
 	var both fieldpath.Set
 	for _, fields := range []*metav1.FieldsV1{a, b} {

@@ -12,21 +12,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TakenFields returns an object's managedFields after another manager has taken over lifecycle-manager's fields. It
-// returns nil if lifecycle-manager owns no fields.
+// TakenFields returns an object's managedFields after another field manager, with the name in by, has taken over the
+// fields that lifecycle-manager owns. It returns nil if lifecycle-manager owns no fields.
 func TakenFields(entries []metav1.ManagedFieldsEntry, by string) ([]metav1.ManagedFieldsEntry, error) {
 	return replaceFieldManagers(entries, lifecycleManager(), by)
 }
 
 func lifecycleManager() []fieldManager { return fieldManagers(v1beta2.LifecycleManagerFieldManagers()) }
 
-// TakeFields makes another field manager the owner of lifecycle-manager's fields in an object.
+// TakeFields transfers the fields that lifecycle-manager owns in an object to another field manager.
 func TakeFields(ctx context.Context, uncached client.Client, o *unstructured.Unstructured, to string) error {
 	return moveFields(ctx, uncached, o, lifecycleManager(), to, to)
 }
 
-// GiveFields makes lifecycle-manager the owner of fields that another manager applied to an object, and removes the
-// module's mark. It changes only the given object, not the cluster.
+// GiveFields transfers the fields that a field manager applied to an object to lifecycle-manager. It also removes the
+// annotation owned-by. It changes only the given object, not the cluster.
 func GiveFields(o *unstructured.Unstructured, from string) error {
 	ours := []fieldManager{{from, metav1.ManagedFieldsOperationApply}}
 	entries, err := replaceFieldManagers(o.GetManagedFields(), ours, v1beta2.FieldManagerApplier)
@@ -42,20 +42,22 @@ func GiveFields(o *unstructured.Unstructured, from string) error {
 	return nil
 }
 
-// ReleaseDefaultCR returns the patch that removes a module's marks from its default CR.
+// ReleaseDefaultCR returns a merge patch that removes the agent's labels and the annotation owned-by from a module's
+// default CR.
 func ReleaseDefaultCR() []byte {
 	return fmt.Appendf(nil, `{"metadata":{"labels":{%q:null,%q:null},"annotations":{%q:null}}}`,
 		v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy)
 }
 
-// transferFields makes another manager the owner of the agent's fields in an object. An empty name only removes the
-// agent's ownership.
+// transferFields transfers the fields that the agent owns in an object to another field manager. If the new name is
+// empty, it only removes the agent's ownership.
 func (w Writer) transferFields(ctx context.Context, o *unstructured.Unstructured, to string) error {
 	return moveFields(ctx, w.Uncached, o, fieldManagers(w.Owners), to, w.Owner)
 }
 
-// moveFields gives the fields of some managers to another manager, or to no manager if its name is empty. It returns
-// a conflict after a concurrent change.
+// moveFields transfers the fields that some field managers own in an object to another field manager. If the new name
+// is empty, no manager owns the fields afterwards. moveFields returns a conflict if another client changed the object
+// at the same time.
 func moveFields(
 	ctx context.Context, uncached client.Client, o *unstructured.Unstructured, from []fieldManager, to, as string,
 ) error {

@@ -18,13 +18,14 @@ import (
 // Inherit adds the objects that lifecycle-manager installed to the inventory of a Manifest, once for each list of
 // inherited objects. The installer does not reconcile the Manifest until Inherit is complete.
 //
-// Inherit can be interrupted and called again. Its last write lets the installer continue.
+// Inherit can be interrupted and called again. Its last write changes the Manifest's record, so that the installer
+// continues.
 func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherited []bundle.ObjectRef) error {
 	digest := inheritedDigest(inherited)
 	if digest == "" || w.Records.Read(manifest).Inherited == digest {
 		return nil
 	}
-	// The installer waits until Inherit is complete.
+	// The field Restoring of the record stops the installer until Inherit is complete.
 	if err := w.record(ctx, manifest, func(r *record.Record) { r.Restoring = true }); err != nil {
 		return err
 	}
@@ -33,7 +34,8 @@ func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherit
 	if manifest.Status.State == "" {
 		manifest.Status.State = v1beta2.StateProcessing
 	}
-	// The cached copy may be outdated. The optimistic lock protects a newer inventory.
+	// The Manifest comes from a cache and can be outdated. With the optimistic lock, the patch cannot overwrite a newer
+	// inventory.
 	if err := w.Client.Status().
 		Patch(ctx, manifest, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("add inherited objects to the inventory of Manifest %s/%s: %w", namespace, manifest.Name, err)
@@ -41,7 +43,7 @@ func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherit
 	return w.record(ctx, manifest, func(r *record.Record) { r.Restoring, r.Inherited = false, digest })
 }
 
-// record changes the record of a Manifest.
+// record changes the signed record in an annotation of a Manifest.
 func (w Writer) record(ctx context.Context, manifest *v1beta2.Manifest, change func(*record.Record)) error {
 	err := w.Records.Update(ctx, w.Client, w.Uncached, manifest, change, client.FieldOwner(w.Owner))
 	if err != nil {

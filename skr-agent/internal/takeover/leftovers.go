@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Leftovers are lifecycle-manager's own objects in a runtime, in the order of removal. They belong to the webhook
-// that reports changes to the control plane. The list includes objects of earlier versions.
+// Leftovers are lifecycle-manager's own objects in a runtime, in the order of removal. They are parts of the webhook
+// that reports changes to the control plane. The list includes objects of earlier versions of lifecycle-manager.
 //
 // Source: lifecycle-manager, skr-webhook/resources.yaml, internal/service/watcher/resources.
 var Leftovers = []bundle.ObjectRef{
@@ -42,8 +42,8 @@ var Leftovers = []bundle.ObjectRef{
 	{Version: "v1", Kind: "ServiceAccount", Namespace: namespace, Name: "skr-webhook-sa"},
 }
 
-// IsLeftover reports whether lifecycle-manager owns an object with a name in Leftovers, according to the object's
-// labels and field managers.
+// IsLeftover reports whether an object with a name in Leftovers belongs to lifecycle-manager, according to the object's
+// labels, annotations and field managers.
 func IsLeftover(o *metav1.PartialObjectMetadata) bool {
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated,
 		v1beta2.AnnotationAdopt} {
@@ -60,7 +60,8 @@ func IsLeftover(o *metav1.PartialObjectMetadata) bool {
 		})
 }
 
-// marksOf returns the annotations with which lifecycle-manager identifies a Kyma in the control plane.
+// marksOf returns the names of the annotations on a runtime's Kyma in which lifecycle-manager stores the Kyma of the
+// control plane.
 func marksOf(kyma *v1beta2.Kyma) []string {
 	var marks []string
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated} {

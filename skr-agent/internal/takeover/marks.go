@@ -28,8 +28,8 @@ func createdByKyma(o *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// Kymas returns the value of the annotation v1beta2.AnnotationKymas for a runtime. It is empty for bundles of
-// publishers before 0.1.0.
+// Kymas returns the value of the annotation v1beta2.AnnotationKymas for a runtime: the current and former Kymas of the
+// control plane to which the runtime belongs. It is empty for bundles of publishers before 0.1.0.
 func Kymas(p bundle.Predicate) string {
 	var names []string
 	for _, kyma := range append([]trust.Kyma{p.Owner()}, p.FormerKymas...) {
@@ -45,12 +45,12 @@ func Kymas(p bundle.Predicate) string {
 // Source: lifecycle-manager c5b83f1b, pkg/module/common.
 const maxManifestName = 62
 
-// Marks returns the marks that lifecycle-manager sets on the objects of a module. A mark is NAMESPACE/NAME of the
-// module's Manifest in the control plane. kymas is the value of the annotation v1beta2.AnnotationKymas. A module
-// without a component has no marks.
+// Marks returns the values of the owner annotations that lifecycle-manager sets on the objects of a module. A value is
+// NAMESPACE/NAME of the module's Manifest in the control plane. kymas is the value of the annotation
+// v1beta2.AnnotationKymas. The result is empty for a module without a component.
 //
 // A Manifest's name ends with a hash of the component and the module. A truncated name can lose the hash, so two
-// components can have the same mark.
+// components can have the same value.
 //
 // Source: lifecycle-manager c5b83f1b, CreateModuleName in pkg/module/common.
 func Marks(kymas, component string, modules ...string) []string {
@@ -71,8 +71,8 @@ func Marks(kymas, component string, modules ...string) []string {
 	return marks
 }
 
-// Installed reports whether lifecycle-manager installed an object for a module with these marks. It returns false if
-// the object has the mark of a Manifest of this runtime.
+// Installed reports whether lifecycle-manager installed an object for a module. marks is the result of Marks for this
+// module. Installed returns false if a Manifest of this runtime owns the object.
 func Installed(o *metav1.PartialObjectMetadata, namespace string, marks []string) bool {
 	if !isKymas(o) || strings.HasPrefix(o.Annotations[v1beta2.AnnotationOwnedBy], namespace+"/") {
 		return false
@@ -88,7 +88,8 @@ func Installed(o *metav1.PartialObjectMetadata, namespace string, marks []string
 	)
 }
 
-// isKymas reports whether an object has lifecycle-manager's label managed-by, with the current or former value.
+// isKymas reports whether an object has the label managed-by with a value that a current or earlier version of
+// lifecycle-manager sets.
 func isKymas(o *metav1.PartialObjectMetadata) bool {
 	return slices.Contains([]string{v1beta2.ManagedByKyma, "declarative-v2"}, o.Labels[v1beta2.LabelManagedBy])
 }

@@ -19,25 +19,25 @@ import (
 
 const namespace = v1beta2.RuntimeNamespace
 
-// all is the object name in a Failure about a kind that could not be listed.
+// all is the object name in a Failure if all objects of a kind could not be listed.
 const all = "*"
 
-// Phases runs the takeover phases and records the completed steps. It is not safe for concurrent use.
+// Phases runs the takeover phases and records which phase is complete. It is not safe for concurrent use.
 type Phases struct {
-	// Done is the digest of the bundle whose phase is complete.
+	// Done is the digest of the bundle whose takeover phase is complete.
 	Done string
 	// Removed contains lifecycle-manager's objects that this process removed.
 	Removed []bundle.ObjectRef
 }
 
-// Writer contains the clients and functions of the takeover phases.
+// Writer contains the clients and functions that the takeover phases need.
 type Writer struct {
-	// Client may read from a cache. Uncached does not.
+	// Client may read from a cache. Uncached must read from the API server.
 	Client, Uncached client.Client
-	// Records writes the records of Manifests.
+	// Records writes the signed records of Manifests.
 	Records record.Book
-	// Try calls write for an object, except during the backoff after a failure. Failing reports whether a write for
-	// the bundle failed.
+	// Try calls write for an object, unless the last write of the object failed and its backoff has not ended. Failing
+	// reports whether any write for the current bundle failed.
 	Try     func(kind, name, module string, write func() error)
 	Failing func() bool
 	Patch   func(ctx context.Context, before, after client.Object, kind string) error
@@ -66,7 +66,8 @@ func (p *Phases) Run(ctx context.Context, b *bundle.Bundle, w Writer) {
 	}
 }
 
-// clean removes lifecycle-manager's own objects from the runtime, and its marks from the runtime's Kyma.
+// clean removes lifecycle-manager's own objects from the runtime. It also removes lifecycle-manager's annotations from
+// the runtime's Kyma.
 func (p *Phases) clean(ctx context.Context, w Writer) {
 	for _, leftover := range Leftovers {
 		w.Try(leftover.Kind, leftover.Name, "", func() error { return p.removeLeftover(ctx, w, leftover) })
@@ -111,7 +112,7 @@ func (p *Phases) removeLeftover(ctx context.Context, w Writer, leftover bundle.O
 }
 
 // release makes all modules unmanaged and deletes their Manifests. The installer then returns the modules' objects to
-// lifecycle-manager. release reports whether Manifests still exist.
+// lifecycle-manager. release returns true while Manifests exist.
 func (w Writer) release(ctx context.Context) bool {
 	var manifests v1beta2.ManifestList
 	w.Try("Manifest", all, "", func() error {
@@ -139,8 +140,8 @@ func (w Writer) release(ctx context.Context) bool {
 	return len(manifests.Items) > 0
 }
 
-// releaseObjects hands the catalog and the CRDs over to lifecycle-manager. It assigns the fields of the Kyma to no
-// field manager, so that lifecycle-manager does not remove the user's spec.
+// releaseObjects makes lifecycle-manager the field manager of the catalog and the CRDs. It removes all field managers
+// of the Kyma's fields, so that lifecycle-manager does not remove the user's spec.
 func (w Writer) releaseObjects(ctx context.Context) {
 	for _, kind := range []struct{ name, owner string }{{"ModuleTemplate", "catalog-sync"},
 		{"ModuleReleaseMeta", "catalog-sync"}, {"Kyma", ""}} {

@@ -17,21 +17,21 @@ type Facts struct {
 	// Bundle is the last accepted bundle, or nil.
 	Bundle    *bundle.Bundle
 	Manifests []v1beta2.Manifest
-	// PhaseDone and Removed are the values of Phases.Done and Phases.Removed.
+	// PhaseDone and Removed are the values of the fields Done and Removed of Phases.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
 	// Unstaged contains the error of each module with missing content.
 	Unstaged map[string]error
 	// Trouble summarizes failed writes to the runtime. Nil if no write failed.
 	Trouble *bundle.ReportedTrouble
-	// Unmanaged contains the versions of unmanaged modules by name.
+	// Unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
 	Unmanaged map[string]string
-	// Message returns the problem of a Manifest. Empty if it has none.
+	// Message returns the problem of a Manifest, or "" if it has no problem.
 	Message func(*v1beta2.Manifest) string
 }
 
-// Releases reports whether a bundle returns the runtime to lifecycle-manager, which then writes the Kyma's status,
-// the catalog and the CRDs.
+// Releases reports whether a bundle returns the runtime to lifecycle-manager. Lifecycle-manager then writes the Kyma's
+// status, the catalog and the CRDs, so the agent must not write them.
 func Releases(b *bundle.Bundle) bool { return b != nil && b.State.Takeover == bundle.TakeoverRelease }
 
 // Progress returns the progress of the bundle's takeover phase, or nil if the bundle has no phase.
@@ -54,7 +54,8 @@ func Progress(facts Facts) *bundle.ReportedTakeover {
 	return t
 }
 
-// Released returns the modules without a Manifest that were returned to lifecycle-manager, with their versions.
+// Released returns the modules that are unmanaged because the bundle returns the runtime to lifecycle-manager, with
+// their versions. It omits the modules in reported.
 func Released(facts Facts, reported []bundle.ReportedModule) (all []bundle.ReportedModule) {
 	if !Releases(facts.Bundle) {
 		return nil
@@ -67,7 +68,7 @@ func Released(facts Facts, reported []bundle.ReportedModule) (all []bundle.Repor
 	return all
 }
 
-// unfinished returns the reason why the phase clean or release is not complete.
+// unfinished returns the reason why the takeover phase clean or release is not complete.
 func unfinished(facts Facts) string {
 	switch {
 	case facts.Trouble != nil:
@@ -80,7 +81,7 @@ func unfinished(facts Facts) string {
 	return "the phase is in progress"
 }
 
-// Forget removes the conditions of the runtime's Kyma that only lifecycle-manager updates.
+// Forget removes the conditions that only lifecycle-manager updates from the status of the runtime's Kyma.
 func Forget(status *v1beta2.KymaStatus, b *bundle.Bundle) {
 	if b == nil || b.State.Takeover != bundle.TakeoverClean {
 		return
@@ -90,8 +91,8 @@ func Forget(status *v1beta2.KymaStatus, b *bundle.Bundle) {
 	}
 }
 
-// adopted returns the modules that were applied completely with their inherited objects. why is the reason why the
-// first missing module was not.
+// adopted returns the modules whose inherited objects were applied completely. why is the reason why the first of the
+// other modules was not adopted yet.
 func adopted(facts Facts) (modules []string, why string) {
 	for _, want := range facts.Bundle.State.All() {
 		if len(want.Inherited) == 0 {
@@ -116,7 +117,8 @@ func adopted(facts Facts) (modules []string, why string) {
 	return modules, why
 }
 
-// isAdopted reports whether a Manifest contains its inherited objects and was applied completely in any version.
+// isAdopted reports whether the inventory of a Manifest contains its inherited objects and a version of the module was
+// applied completely.
 func isAdopted(m *v1beta2.Manifest) bool {
 	claims := record.Claims(m)
 	return claims.Inherited != "" && m.DeletionTimestamp.IsZero() &&

@@ -8,14 +8,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// spacing is the minimum time between two reports of one watch.
+// spacing is the minimum time between two updates of one watch in the runtime's report.
 const spacing = 5 * time.Second
 
-// ledger counts the changes of one watch and contains its last changed objects, at most bundle.MaxWatchedReported.
+// ledger counts the changes that one watch observed. It also lists the last changed objects, at most
+// bundle.MaxWatchedReported.
 type ledger struct {
 	changes int64
 	trouble string
-	// reported is the part of the runtime's report for this watch. Only the method include changes it.
+	// reported is this watch's part of the runtime's report. Only the method include changes it.
 	reported bundle.ReportedWatch
 	// reportedAt is the time when include last changed the field reported.
 	reportedAt time.Time
@@ -34,18 +35,18 @@ func (l *ledger) changed(o object) {
 	l.recent = append(l.recent, o)
 }
 
-// pending reports whether the watch has unreported changes.
+// pending reports whether the watch has changes that the field reported does not contain yet.
 func (l *ledger) pending() bool {
 	return l.changes != l.reported.Changes || l.trouble != l.reported.Trouble
 }
 
-// reportDelay returns the time until pending changes can be reported, or 0 if they can be reported now.
+// reportDelay returns the time until the runtime's report can include pending changes, or 0 if it can include them now.
 func (l *ledger) reportDelay(now time.Time) time.Duration {
 	return max(0, l.reportedAt.Add(spacing).Sub(now))
 }
 
-// include adds the pending changes to the reported changes. since is the lowest sequence of a report that contains
-// these changes. It must be higher than all previous sequences.
+// include adds the pending changes to the field reported. since is the lowest sequence of a report that contains these
+// changes. It must be higher than the sequences of all previous reports.
 func (l *ledger) include(since int64, now time.Time) {
 	if !l.pending() || l.reportDelay(now) > 0 {
 		return
@@ -63,8 +64,8 @@ func (l *ledger) include(since int64, now time.Time) {
 	l.reported.Objects, l.recent = all, nil
 }
 
-// summary returns the reports of all watches with changes, sorted by name. Each watch gets an equal share of the
-// report's size.
+// summary returns the watches that have reported changes, sorted by name. Each watch gets an equal share of the
+// report's size, and its list of objects is shortened to this share.
 func summary(reported []bundle.ReportedWatch) []bundle.ReportedWatch {
 	reported = slices.DeleteFunc(slices.Clone(reported), func(w bundle.ReportedWatch) bool { return w.Since == 0 })
 	slices.SortFunc(reported, func(a, b bundle.ReportedWatch) int { return cmp.Compare(a.Watcher, b.Watcher) })

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// known is the stored part of a watched object: its name, and a fingerprint of its spec or status.
+// known is the part of a watched object that an informer caches: its name, and a fingerprint of its spec or status.
 type known struct {
 	metav1.ObjectMeta
 	fingerprint string
@@ -42,8 +42,8 @@ func small(o metav1.Object, fingerprint string) *known {
 	}
 }
 
-// specPrint returns a fingerprint that changes with the generation and the start of a deletion. For kinds without
-// generations, such as ConfigMaps, it changes with the resource version.
+// specPrint returns a fingerprint that changes when the generation changes or the deletion starts. For kinds without a
+// generation, such as ConfigMaps, it changes with the resource version.
 func specPrint(o metav1.Object) string {
 	deleting := o.GetDeletionTimestamp() != nil
 	if o.GetGeneration() == 0 {
@@ -58,7 +58,8 @@ func statusPrint(o *unstructured.Unstructured) (string, error) {
 		return "", nil
 	}
 	sum := fnv.New128a()
-	if err := json.NewEncoder(sum).Encode(status); err != nil { // Encode sorts map keys
+	// Encode sorts map keys, so equal statuses have the same fingerprint.
+	if err := json.NewEncoder(sum).Encode(status); err != nil {
 		return "", err
 	}
 	return base64.RawStdEncoding.EncodeToString(sum.Sum(nil)), nil

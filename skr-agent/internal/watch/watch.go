@@ -1,9 +1,9 @@
 // Package watch reports changes of objects in the runtime to the control plane. Its input is the watchers of the last
 // accepted bundle. Its output is the changed objects for the report.
 //
-// Each watcher has one watch of at most maxObjects objects, and stores a name and a fingerprint of each object.
-// Objects that exist at the start of a watch are not reported. An object that gains or loses the watched labels is
-// reported as changed. Watches of kinds that are not served are retried.
+// Each watcher has one watch of at most maxObjects objects. A watch stores a name and a fingerprint of each object. It
+// does not report the objects that exist at its start. It reports an object that gains or loses the watched labels as
+// changed. If the API server does not serve a kind, the watch retries.
 package watch
 
 import (
@@ -35,7 +35,7 @@ type Watches struct {
 	objects  dynamic.Interface
 	// limit is the maximum number of objects of one watch.
 	limit int
-	// ctx ends all watches. wake is called after changes. Start sets both.
+	// The end of ctx stops all watches. The watches call wake after changes. Start sets both fields.
 	ctx  context.Context
 	wake func(wait time.Duration)
 
@@ -43,34 +43,34 @@ type Watches struct {
 	running map[string]*watch
 }
 
-// watch is a running watcher with its observed changes.
+// watch is a running watcher with the changes that it observed.
 type watch struct {
 	bundle.Watcher
 	ledger
 	stop context.CancelFunc
-	// synced is the informer's HasSynced. After the watch exceeded its limit, it is a constant function, so that the
-	// informer's memory can be freed.
+	// synced reports whether the informer has received its first list. After the watch exceeded its limit, synced does
+	// not refer to the informer anymore, so that its memory can be freed.
 	synced cache.InformerSynced
 	// objects is the number of stored objects. full is true if the watch was stopped because it exceeded the limit.
 	objects int
 	full    bool
-	// absent is true if the kind was not served at the start of the watch. All of its objects are then reported as
-	// changes.
+	// absent is true if the API server did not serve the kind when the watch started. The watch then reports all
+	// objects of the kind as changes.
 	absent bool
 }
 
-// New returns Watches without watchers.
+// New returns Watches that run no watchers yet.
 func New(metadata metadata.Interface, objects dynamic.Interface) *Watches {
 	return &Watches{metadata: metadata, objects: objects, limit: maxObjects, running: map[string]*watch{}}
 }
 
-// Start sets the context of all watches and the function wake, which is called after changes. wait is the time until
-// Report includes the change. Start must be called once, before Set.
+// Start sets the context of all watches and the function wake. The watches call wake after a change, with the time
+// until Report includes the change. Callers must call Start once, before Set.
 func (w *Watches) Start(ctx context.Context, wake func(wait time.Duration)) {
 	w.ctx, w.wake = ctx, wake
 }
 
-// Set replaces the watchers. Unchanged watchers keep running.
+// Set replaces the watchers. Watchers that did not change keep running.
 func (w *Watches) Set(watchers []bundle.Watcher) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,9 +98,9 @@ func same(a, b bundle.Watcher) bool {
 	return a.Name == b.Name && a.GVR() == b.GVR() && a.Field == b.Field && maps.Equal(a.Labels, b.Labels)
 }
 
-// Report returns the reported changes of all watches, sorted by name. since must be higher than the sequences of all
-// previous reports, and not higher than the next one. wait is the time until pending changes are included, or 0 if
-// none are pending.
+// Report returns the changes of all watches for the runtime's report, sorted by watcher. since must be higher than the
+// sequences of all previous reports, and not higher than the sequence of the next report. wait is the time until Report
+// can include the pending changes, or 0 if no changes are pending.
 func (w *Watches) Report(since int64, now time.Time) (reported []bundle.ReportedWatch, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,13 +138,14 @@ func (w *Watches) start(watcher bundle.Watcher) (*watch, error) {
 	return one, nil
 }
 
-// selection lists and watches metadata or whole objects.
+// selection is a client that lists and watches objects of one resource, either their metadata or whole objects.
 type selection[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (apiwatch.Interface, error)
 }
 
-// informer returns the informer of a watch. It receives whole objects only if the watcher reports status changes.
+// informer returns the informer of a watch. The informer receives whole objects if the watcher reports changes of the
+// status, and only metadata otherwise.
 func (w *Watches) informer(one *watch) cache.SharedIndexInformer {
 	if one.Field == bundle.FieldStatus {
 		return informerOf(w, one, w.objects.Resource(one.GVR()), w.objects, &unstructured.Unstructured{})
@@ -211,7 +212,8 @@ func (w *Watches) observe(one *watch, obj any, more int, counts bool) {
 	})
 }
 
-// failed handles errors of an informer. A kind that is not served is not a problem, because the informer retries.
+// failed handles errors of an informer. It does not report a kind that the API server does not serve, because the
+// informer retries.
 func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, err error) {
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
@@ -227,8 +229,8 @@ func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, er
 	}
 }
 
-// note calls write, which records a change, if the watch is running. The first pending change starts a reconciliation
-// of the agent.
+// note calls write, which records a change of a watch, unless the watch has stopped. The first pending change starts a
+// reconciliation of the agent.
 func (w *Watches) note(one *watch, write func()) {
 	w.mu.Lock()
 	if w.running[one.Name] != one || one.full {

@@ -43,14 +43,14 @@ type certificates struct {
 	now       func() time.Time
 
 	serving atomic.Pointer[tls.Certificate]
-	// last is the Secret's content after the last call of the method once. Only one goroutine uses it.
+	// last is the content that the Secret had after the last renewal check. Only one goroutine uses it.
 	last map[string][]byte
 }
 
 // ensure renews certificates that expire soon. It returns the CA certificates that the API server must trust.
 func (c *certificates) ensure(ctx context.Context) (authorities []byte, err error) {
 	for range 5 {
-		authorities, err = c.once(ctx)
+		authorities, err = c.tryEnsure(ctx)
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return authorities, err
 		}
@@ -59,7 +59,7 @@ func (c *certificates) ensure(ctx context.Context) (authorities []byte, err erro
 	return nil, err
 }
 
-func (c *certificates) once(ctx context.Context) ([]byte, error) {
+func (c *certificates) tryEnsure(ctx context.Context) ([]byte, error) {
 	secret := &corev1.Secret{}
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: secretName}, secret)
 	missing := apierrors.IsNotFound(err)

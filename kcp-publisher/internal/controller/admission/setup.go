@@ -196,7 +196,7 @@ func (r *registration) Start(ctx context.Context) error {
 	retry := retryBackoff
 	for {
 		next := checkInterval
-		if err := r.once(ctx); err != nil && ctx.Err() == nil {
+		if err := r.register(ctx); err != nil && ctx.Err() == nil {
 			next = retry.Step()
 			ctrl.Log.Error(err, "failed to register the webhooks, v1beta1 may not be served, retrying", "in",
 				next.Round(time.Second).String())
@@ -234,7 +234,7 @@ func (r *registration) watched() []manager.Watched {
 	return all
 }
 
-func (r *registration) once(ctx context.Context) error {
+func (r *registration) register(ctx context.Context) error {
 	authorities, err := r.certificates.ensure(ctx)
 	if err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// The status contains a history of the last bundles for operators. It is not signed. A change of only the history does
-// not cause a status update.
+// A Kyma's status contains a history of the runtime's last bundles, which operators can read. The history is not
+// signed. If only the history changes, the publisher does not update the status.
 
 // maxHistory limits the number of bundles in the history. maxVersionChanges limits the version changes of each bundle.
 // A bundle takes about 300 bytes.

@@ -253,7 +253,7 @@ func acceptance(
 	r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
 	if facts.Published == nil && r.Published != nil && !facts.refusesBundles() {
-		// The latest bundle is in the status but not in facts, so it cannot be evaluated.
+		// The status names a latest bundle that the publisher has not read yet, so the report cannot be compared with it.
 		return
 	}
 	why.Bundle = ""

@@ -36,8 +36,8 @@ type Setting struct {
 	Verb string
 	// Effect describes the setting in the reference page.
 	Effect string
-	// If Honored is set, the publisher applies the setting even if the admission policy is missing. Honored is the
-	// reason.
+	// Honored is the reason why the publisher applies the setting even if the admission policy is missing. If Honored
+	// is empty, the publisher then ignores the setting.
 	Honored string
 }
 

@@ -49,7 +49,8 @@ type Adopted struct {
 	Stored *bundle.Predicate
 }
 
-// Kept returns Last if modules that cannot be resolved may keep their content from it. Otherwise, it returns nil.
+// Kept returns the bundle in a.Last if modules that cannot be resolved may keep their content from that bundle.
+// Otherwise, it returns nil.
 func (a Adopted) Kept() *Published {
 	if a.Keep {
 		return a.Last

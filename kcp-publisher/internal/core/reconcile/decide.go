@@ -123,7 +123,8 @@ func Decide(f Facts) (State, Action) {
 	return f.publish()
 }
 
-// mayPoll reports whether a newer report of the runtime is the only possible reason for another action.
+// mayPoll reports whether the publisher only needs to look for a newer report of the runtime. All other reasons for a
+// reconcile, such as a change of the Kyma, are excluded.
 func (f Facts) mayPoll() bool {
 	return f.View && f.Settled && !f.Requested && !f.Pending && !f.Backoff
 }

@@ -20,7 +20,8 @@ func Blocked(p *v1alpha1.PromotionPolicy) []Position {
 	})
 }
 
-// NewlyBlocked returns the versions that are blocked in the policy's status after, but not in before.
+// NewlyBlocked compares two states of a policy. It returns the versions that the status of the newer state lists as
+// blocked, and that the status of the older state does not.
 func NewlyBlocked(before, after *v1alpha1.PromotionPolicy) []Position {
 	was := Blocked(before)
 	return slices.DeleteFunc(Blocked(after), func(at Position) bool {

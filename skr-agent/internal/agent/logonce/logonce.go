@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Memo contains the last text by subject. The zero value is empty. It is not safe for concurrent use.
+// Memo contains the last log text of each subject. The zero value is empty. It is not safe for concurrent use.
 type Memo struct{ last map[string]string }
 
 // Changed records the text of a subject and reports whether the text changed. An empty text removes the subject.

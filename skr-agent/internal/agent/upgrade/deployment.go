@@ -21,13 +21,13 @@ const container = "skr-agent"
 type Deployment struct {
 	Client          client.Client
 	Namespace, Name string
-	// Pod is the name of the agent's Pod, and Running its image.
+	// Pod is the name of the agent's Pod. Running is the image of this Pod.
 	Pod, Running string
 }
 
 // Outcome is the result of a decision about the agent's image.
 type Outcome struct {
-	// Message describes the action for the log. Empty if nothing was done.
+	// Message describes the change of the Deployment for the log. Empty if the Deployment was not changed.
 	Message string
 	// Problem is the reason why the agent does not run the bundle's image. Empty if it does.
 	Problem string
@@ -86,7 +86,7 @@ func (d *Deployment) decide(ctx context.Context, wanted Wanted, decide func(Know
 	if step.State != known.State {
 		counted := d.starts(&deployment)
 		if step.Set != known.Set || step.Proven != known.Proven {
-			counted = nil // the image is proven or rolled back
+			counted = nil // reset the counts, because the image is now proven or rolled back
 		}
 		if err := d.write(ctx, &deployment, step, counted.with(d.Pod, step.Starts)); err != nil {
 			return Outcome{}, err
@@ -113,7 +113,7 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	return nil
 }
 
-// starts returns the number of starts of the Deployment's Pods.
+// starts returns the number of starts of each Pod with an unproven image, from an annotation of the Deployment.
 func (d *Deployment) starts(deployment *appsv1.Deployment) starts {
 	return parseStarts(deployment.Annotations[v1beta2.AnnotationUnprovenStarts])
 }

@@ -20,8 +20,8 @@ type Wanted struct {
 	GoesBack func(from, to string) bool
 }
 
-// older returns the reason why the bundle's image is refused as older than the current image, or "" if it is
-// accepted. A replayed setting must not downgrade the agent.
+// older returns the reason why the agent refuses the bundle's image as older than the current image, or "" if it
+// accepts the image. Without this check, an attacker could downgrade the agent with the settings of an older bundle.
 func (k Known) older(w Wanted) string {
 	if w.Image == "" || bundle.ImageDigest(w.Image) == bundle.ImageDigest(k.Set) || w.GoesBack(k.Set, w.Image) {
 		return ""
@@ -49,7 +49,7 @@ func (k Known) former() []string {
 	return strings.FieldsFunc(k.Former, func(r rune) bool { return r == ',' })
 }
 
-// leaving returns the new value of State.Former after an upgrade to image.
+// leaving returns the list of former images after an upgrade from the current image to another image.
 func (k Known) leaving(image string) string {
 	former := slices.DeleteFunc(append(k.former(), bundle.ImageDigest(k.Set)), func(d string) bool {
 		return d == bundle.ImageDigest(image)
@@ -57,7 +57,7 @@ func (k Known) leaving(image string) string {
 	return strings.Join(former[max(0, len(former)-maxFormer):], ",")
 }
 
-// without returns the new value of State.Former after a rollback to image.
+// without returns the list of former images after a rollback to one of them.
 func (k Known) without(image string) string {
 	return strings.Join(slices.DeleteFunc(k.former(), func(d string) bool { return d == bundle.ImageDigest(image) }),
 		",")

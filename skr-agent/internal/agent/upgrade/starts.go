@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// starts counts the starts of each Pod with a new image, because the Pods of a broken image lead and exit in turn.
+// starts counts the starts of each Pod with an unproven image. The counts are per Pod, because several Pods with a
+// broken image can become leader and exit in turn.
 type starts []podStarts
 
 type podStarts struct {

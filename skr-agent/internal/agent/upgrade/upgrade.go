@@ -29,10 +29,11 @@ type State struct {
 	Starts         int
 	// Former contains the digests of replaced images, separated by commas.
 	Former string
-	// Undecided is an image that was rolled back because the registry failed. Trials is the number of its attempts.
+	// Undecided is an image that was rolled back because the registry failed, so that the image itself can be good.
+	// Trials is the number of attempts with this image.
 	Undecided string
 	Trials    int
-	// Requested is the last image that a bundle requested. Other images come from the chart.
+	// Requested is the last image that a bundle requested. If Set is a different image, it comes from the Helm chart.
 	Requested string
 }
 
@@ -45,10 +46,10 @@ type Known struct {
 	Stuck bool
 }
 
-// Step is the new state of the Deployment.
+// Step is the result of a decision: the new state of the Deployment.
 type Step struct {
 	State
-	// Message is the log line.
+	// Message is the log line about the change. Empty if nothing changed.
 	Message string
 }
 
@@ -98,17 +99,19 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 		}
 		s.Message = fmt.Sprintf("the agent's image %s proved itself", k.Running)
 	}
-	if wanted != "" && k.Failed != wanted { // without an image in the bundle, keep the failed image of the chart
+	// If the bundle does not set an image, Failed is the image of the Helm chart. Keep it, so that it is not tried
+	// again.
+	if wanted != "" && k.Failed != wanted {
 		s.Failed = ""
 	}
 	s.forgetUndecided(wanted)
 	next := wanted
 	if next == "" {
-		next = s.Undecided // without an image in the bundle, try the chart's image again
+		next = s.Undecided // if the bundle has no image, try the undecided image again
 	}
 	switch {
 	case next == "" || next == k.Set || next == k.Failed || wanted != "" && k.older(w) != "":
-	case next == s.Undecided && well < Trial: // the registry has not worked for long enough
+	case next == s.Undecided && well < Trial: // the registry must work for one minute before the next try
 	default:
 		s.Set, s.Failed, s.Starts, s.Former = next, "", 0, k.leaving(next)
 		if next == wanted {
@@ -119,13 +122,13 @@ func Round(k Known, w Wanted, well time.Duration) Step {
 	return s
 }
 
-// forgetUndecided drops the undecided image if it is already set, or if the bundle does not request it.
+// forgetUndecided clears Undecided if the Deployment already uses this image, or if the bundle does not request it.
 func (s *State) forgetUndecided(wanted string) {
 	if s.Undecided == s.Set || s.Undecided != wanted && (wanted != "" || s.Undecided == s.Requested) {
 		s.Undecided, s.Trials = "", 0
 	}
 	if wanted == "" && s.Undecided == "" && s.Proven == s.Set {
-		s.Requested = "" // a later image, even the same one, comes from the chart
+		s.Requested = "" // the bundle has no image, so later images come from the chart
 	}
 }
 

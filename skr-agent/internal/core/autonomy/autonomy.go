@@ -81,8 +81,8 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 	return followed
 }
 
-// unasked returns the bundle for a runtime whose request is unknown. The result adds no modules, and removes only
-// modules whose removal has begun.
+// unasked returns the bundle for a runtime whose request is unknown, because its Kyma is missing or unreadable. The
+// returned bundle adds no modules. It removes only modules whose removal has already started.
 func unasked(b *bundle.Bundle, installed []v1beta2.Manifest) *bundle.Bundle {
 	if len(installed) == 0 {
 		return b
@@ -101,12 +101,14 @@ func unasked(b *bundle.Bundle, installed []v1beta2.Manifest) *bundle.Bundle {
 	return &own
 }
 
-// request returns the part of the Kyma's request that the runtime can decide, or nil if kyma is nil.
+// request returns the Kyma's request without mandatory modules, which the runtime cannot change. It returns nil if kyma
+// is nil.
 func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) *bundle.OwnRequest {
 	if kyma == nil {
 		return nil
 	}
-	// A module with another name can have the same Manifest name, so the map contains both names.
+	// The map contains both the names of modules and the names of their Manifests, because another module can have the
+	// same Manifest name.
 	mandatory := map[string]bool{}
 	for _, m := range b.State.Manifests {
 		if m.IsMandatory() {
@@ -235,7 +237,7 @@ func find(manifests []bundle.Manifest, is func(bundle.Manifest) bool) *bundle.Ma
 	return nil
 }
 
-// has is the installed state of a module.
+// has describes the installed version of a module.
 type has struct {
 	// manifest is nil if the bundle does not contain the installed version. version is empty if the module is not
 	// installed.
@@ -276,7 +278,7 @@ func choose(module v1beta2.Module, channel string, have has, offers []bundle.Man
 	return withPolicy(&chosen, module.CustomResourcePolicy), ""
 }
 
-// withPolicy returns a manifest with the Kyma's policy for default CRs. m can be nil.
+// withPolicy returns a copy of a manifest with the Kyma's policy for the default CR of the module. m can be nil.
 func withPolicy(m *bundle.Manifest, policy v1beta2.CustomResourcePolicy) *bundle.Manifest {
 	if m == nil || cmp.Or(policy, v1beta2.PolicyCreateAndDelete) == v1beta2.PolicyCreateAndDelete {
 		return m

@@ -13,7 +13,7 @@ import (
 
 const masked = "[masked]"
 
-// rule masks one form of secrets. with is the replacement.
+// rule replaces one kind of secret: text that matches the field pattern becomes the text in the field with.
 type rule struct {
 	pattern *regexp.Regexp
 	with    string
@@ -22,7 +22,7 @@ type rule struct {
 // names matches field and variable names that indicate a secret.
 const names = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|(?:api|access|account|private|shared|signing|client)[-_]?key|session[-_]?id|cookie)`
 
-// quote matches an optional quote, which is escaped in JSON inside JSON.
+// quote matches an optional quotation mark. It can be escaped, because a JSON text can contain other JSON as a string.
 const quote = `\\*["']?`
 
 // separator matches the text between a name and its value, including the tag of a YAML value.
@@ -40,7 +40,7 @@ var rules = []rule{
 	{regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)(["']?\s*[:=]\s*["']?)[^\r\n"']+`),
 		"$1$2" + masked},
 	{regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{6,}`), "$1$2" + masked},
-	// Variables in a Pod, such as "name: DB_PASSWORD, value: x".
+	// Environment variables in the spec of a Pod, such as "name: DB_PASSWORD, value: x".
 	{regexp.MustCompile(`(?i)(\bname` + separator + quote + `[\w.-]*` + names + `[\w.-]*` + quote + `[,\s]+` + quote +
 		`value` + separator + `)` + value), "$1" + masked},
 	// Pairs such as "db_password=x", `"apiKey": "x"`, "--token x", and "password is x".
@@ -51,7 +51,7 @@ var rules = []rule{
 	// URLs with a password.
 	{regexp.MustCompile(`\b([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@]+@`), "${1}" + masked + "@"},
 	{regexp.MustCompile(`\b([\w.-]+:)[^\s/@]+(@(?:tcp|unix)?\()`), "${1}" + masked + "${2}"},
-	// Tokens with a known form.
+	// Tokens that have a known form, such as JSON Web Tokens.
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){1,4}`), masked},
 	{
 		regexp.MustCompile(
@@ -117,7 +117,8 @@ func Tail(log string) string {
 	return strings.Join(kept, "\n")
 }
 
-// clean removes invalid UTF-8, control characters and format characters, which could hide a secret from the rules.
+// clean removes invalid UTF-8, control characters and format characters. Such characters could hide a secret from the
+// masking rules.
 func clean(text string) string {
 	if len(text) > 2*maxRedactedBytes {
 		text = text[:2*maxRedactedBytes]

@@ -14,23 +14,25 @@ import (
 
 // Gate decides which upgrades wait. With the zero value, no upgrade waits.
 type Gate struct {
-	// Opens is the time at which waiting upgrades can start. Zero if no upgrade must wait, or if the time is unknown.
+	// Opens is the time at which waiting upgrades can start. Zero if no upgrade must wait, or if no start time is
+	// known.
 	Opens time.Time
 
-	// waitsFor completes the message "the upgrade to version X requires downtime and …", or without "requires downtime
-	// and" if frozen is true. It is "" for an open gate.
+	// waitsFor is the end of the message about a waiting upgrade. The message starts with "the upgrade to version X
+	// requires downtime and", or with "the change to version X" if frozen is true. waitsFor is "" if upgrades need not
+	// wait.
 	waitsFor string
-	// missing means that no future window is long enough.
+	// missing is true if no future maintenance window is long enough.
 	missing bool
 	// frozen is true if the bundle must not change versions.
 	frozen bool
-	// unmanaged contains the versions of unmanaged modules by name.
+	// unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
 	unmanaged map[string]string
 }
 
-// New returns the gate for the last accepted bundle. frozen is the reason why the bundle must not change versions, ""
-// for none. The Kyma is nil before it exists. unmanaged is the result of Unmanaged. now must not be before the time of
-// the newest verified statement.
+// New returns the gate for the last accepted bundle b. frozen is the reason why the bundle must not change versions, or
+// "" if it can. kyma is nil if the runtime's Kyma does not exist yet. unmanaged is the result of the function
+// Unmanaged. now must not be before the time of the newest verified statement.
 func New(b *bundle.Bundle, frozen string, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
 	if b == nil {
 		return Gate{}
@@ -93,7 +95,8 @@ func New(b *bundle.Bundle, frozen string, kyma *v1beta2.Kyma, unmanaged map[stri
 	return gate
 }
 
-// chosen returns the time for upgrades in an annotation of the runtime's admin, or zero without the annotation.
+// chosen returns the time for upgrades that the runtime's admin set in an annotation of the Kyma. It returns zero if
+// the annotation does not exist.
 func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
 	if kyma == nil || kyma.Annotations[v1beta2.AnnotationUpgradeAt] == "" {
 		return time.Time{}, nil
@@ -117,8 +120,9 @@ func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
 	return installed.DeletionTimestamp.IsZero() && g.holds(installed.Spec.Version, want)
 }
 
-// HoldsNew reports whether a module without a Manifest must wait: its installation from a frozen bundle, or its
-// upgrade, if it is unmanaged and becomes managed. A frozen bundle can have other content for the installed version.
+// HoldsNew reports whether a module without a Manifest must wait. If the bundle must not change versions, every managed
+// module without a Manifest waits, because the bundle can contain other content for a version that is already
+// installed. Otherwise, only an unmanaged module that becomes managed can wait, like any upgrade.
 func (g Gate) HoldsNew(want bundle.Manifest) bool {
 	if g.frozen {
 		return !want.Unmanaged
@@ -127,8 +131,9 @@ func (g Gate) HoldsNew(want bundle.Manifest) bool {
 	return unmanaged && g.holds(version, want)
 }
 
-// HoldsLeaving reports whether a module must be removed in its installed version, without an upgrade that may help its
-// removal. Maintenance windows do not delay removals.
+// HoldsLeaving reports whether a module must be removed in its installed version. Otherwise, the agent can upgrade the
+// module during its removal, because a newer operator may be needed to remove finalizers. Maintenance windows do not
+// delay removals.
 func (g Gate) HoldsLeaving() bool { return g.frozen }
 
 func (g Gate) holds(version string, want bundle.Manifest) bool {

@@ -8,10 +8,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// Unmanaged returns the installed versions of unmanaged modules by name. known is the result of the previous call.
+// Unmanaged returns the installed versions of unmanaged modules by module name. known is the result of the previous
+// call.
 //
-// An unmanaged module has no Manifest, so its version comes from known, from the status of the runtime's Kyma, or
-// from the bundle. A module that becomes managed stays in the result until it has a Manifest.
+// An unmanaged module has no Manifest. Its version comes from known, or else from the status of the runtime's Kyma, or
+// else from the bundle. A module that becomes managed stays in the result until it has a Manifest.
 func Unmanaged(
 	b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest,
 ) map[string]string {

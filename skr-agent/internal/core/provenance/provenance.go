@@ -27,7 +27,7 @@ type Object struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// OwnedBy is the annotation with the owning Manifest, as namespace/name.
+	// OwnedBy is the value of the object's annotation owned-by: its Manifest, as namespace/name.
 	OwnedBy string `json:"-"`
 }
 
@@ -130,8 +130,8 @@ func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 		(object.Namespace == "" || cmp.Or(cr.GetNamespace(), m.Namespace) == object.Namespace)
 }
 
-// sameContent returns an error if the Manifest's version or content differs from the bundle's. Users of the cluster
-// can change Manifests.
+// sameContent returns an error if the version or content of the Manifest differs from the bundle. The comparison is
+// needed because users of the cluster can change Manifests.
 func sameContent(m *v1beta2.Manifest, listed bundle.Manifest) error {
 	if m.Spec.Version != listed.Spec.Version {
 		return fmt.Errorf("spec.version is %q, but the bundle has %q", m.Spec.Version, listed.Spec.Version)
@@ -155,7 +155,7 @@ func sameContent(m *v1beta2.Manifest, listed bundle.Manifest) error {
 	return nil
 }
 
-// sources returns the digests of a Manifest's content.
+// sources returns the digests of the content that a Manifest refers to.
 func sources(spec v1beta2.ManifestSpec) ([]digest.Digest, error) {
 	var source v1beta2.ImageSpec
 	if err := json.Unmarshal(spec.Install.Source.Raw, &source); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// secrets sets condition Secrets and returns its problem, or "" if all Secrets were written.
+// secrets sets the condition Secrets in the Kyma's status. It returns the problem, or "" if all Secrets were written.
 func secrets(facts Facts, set func(string, string, string, bool)) string {
 	switch s := facts.Secrets; {
 	case s == nil:
@@ -22,7 +22,8 @@ func secrets(facts Facts, set func(string, string, string, bool)) string {
 	return ""
 }
 
-// synced sets condition Synced after the first failed write, and returns its problem, or "" if no write failed.
+// synced sets the condition Synced after the first failed write of an object. It returns the problem, or "" if no write
+// failed.
 func synced(conditions []metav1.Condition, facts Facts, set func(string, string, string, bool)) string {
 	switch t := facts.Trouble; {
 	case t != nil:

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// identityBytes is reserved for fields that the agent adds later, such as the certificate.
+	// identityBytes is the size that a report reserves for fields that the agent adds later, such as its certificate.
 	identityBytes = 16 << 10
-	// maxPayloadBytes is the maximum size of a report without the fields of identityBytes. Base64 encoding adds a
-	// third.
+	// maxPayloadBytes is the maximum size of a report before the agent adds the fields of identityBytes. Base64
+	// encoding makes the signed report a third larger.
 	maxPayloadBytes   = bundle.MaxReportBytes/4*3 - identityBytes
 	shortMessageBytes = 96
 	maxDetailBytes    = 64 << 10
 )
 
-// fit omits parts of a report that is larger than most bytes, because the control plane would refuse it. The report
-// lists its omitted parts, so the control plane does not treat them as deleted.
+// fit shortens a report that is larger than the given number of bytes, because the control plane would refuse it. The
+// report lists its omitted parts, so that the control plane does not treat them as deleted.
 func fit(r bundle.Report, most int) bundle.Report {
 	f := fitting{report: r}
 	f.limitModules()
@@ -53,7 +53,7 @@ func fit(r bundle.Report, most int) bundle.Report {
 	return f.report
 }
 
-// fitting is a report from which parts are being omitted.
+// fitting is a report that is being shortened. The field left records the omitted parts.
 type fitting struct {
 	report bundle.Report
 	left   bundle.Truncated
@@ -62,13 +62,13 @@ type fitting struct {
 func (f *fitting) bytes() int {
 	data, err := json.Marshal(f.report)
 	if err != nil {
-		return 0 // signing the report returns the same error
+		return 0 // ignore the error, because signing the report returns it too
 	}
 	return len(data)
 }
 
-// limitModules enforces the limits of modules. If two Manifests belong to the same module, it keeps the more urgent
-// one.
+// limitModules enforces the limits for the length of a module's fields and for the number of modules. If two Manifests
+// belong to the same module, it keeps the Manifest with the more urgent state.
 func (f *fitting) limitModules() {
 	modules := slices.Clone(f.report.Modules)
 	slices.SortStableFunc(modules, func(a, b bundle.ReportedModule) int {
@@ -122,8 +122,8 @@ func (f *fitting) keepModules(most int) {
 	f.left.Modules += over
 }
 
-// limitWishes omits all requested modules if any exceeds a limit. In a partial list, the control plane would treat
-// missing modules as removed.
+// limitWishes omits the complete list of requested modules if one of its entries exceeds a limit. In a partial list,
+// the control plane would treat missing modules as removed.
 func (f *fitting) limitWishes() {
 	if f.report.Kyma == nil {
 		return
@@ -136,11 +136,11 @@ func (f *fitting) limitWishes() {
 		m := &kyma.Spec.Modules[i]
 		unspeakable = unspeakable || len(m.Name) > bundle.MaxModuleNameBytes
 		if len(m.ControllerName) > bundle.MaxModuleNameBytes {
-			// No label has this length, so the shortened name selects no controller.
+			// The shortened name selects no controller, because no label value is that long.
 			m.ControllerName = bundle.Bounded(m.ControllerName, bundle.MaxModuleNameBytes)
 		}
 		if len(m.RemoteModuleTemplateRef) > bundle.MaxModuleNameBytes {
-			m.RemoteModuleTemplateRef = "" // this field of the Kyma has no effect
+			m.RemoteModuleTemplateRef = "" // clear it; this field of the Kyma has no effect
 		}
 	}
 	if unspeakable {
@@ -196,7 +196,7 @@ func (f *fitting) leaveListsOut() {
 func (f *fitting) wishBytes() int {
 	data, err := json.Marshal(f.report.Kyma)
 	if err != nil {
-		return 0 // signing the report returns the same error
+		return 0 // ignore the error, because signing the report returns it too
 	}
 	return len(data)
 }
@@ -215,7 +215,7 @@ func (f *fitting) leaveModulesOut(most int) {
 	}
 }
 
-// limitDetails keeps the details of the most urgent modules.
+// limitDetails keeps the details of the most urgent modules, up to the given number of bytes, and omits other details.
 func (f *fitting) limitDetails(most int) {
 	order := make([]int, len(f.report.Modules))
 	for i := range order {
@@ -253,7 +253,7 @@ func (f *fitting) limitDetails(most int) {
 func detailBytes(d bundle.ModuleDetails) int {
 	data, err := json.Marshal(d)
 	if err != nil {
-		return 0 // signing the report returns the same error
+		return 0 // ignore the error, because signing the report returns it too
 	}
 	return len(data)
 }

@@ -25,7 +25,8 @@ type Facts struct {
 	// Bundle is the last accepted bundle. Nil before the first bundle.
 	Bundle  *bundle.Bundle
 	Expired bool
-	// Lost is a message about an accepted bundle that is not stored anymore. Empty if the bundle is stored.
+	// Lost is a message about an accepted bundle that the agent could not restore after a restart. Empty if no bundle
+	// was lost.
 	Lost string
 	// Decided contains the modules that an autonomous runtime selected. Bundle includes these selections.
 	Decided []string
@@ -37,14 +38,14 @@ type Facts struct {
 	Trouble *bundle.ReportedTrouble
 	// Waiting contains a message for each module whose upgrade waits for a maintenance window.
 	Waiting map[string]string
-	// WaitReason is the reason of all waiting upgrades.
+	// WaitReason is the reason that all waiting upgrades have.
 	WaitReason reason.Reason
-	// Unmanaged contains the versions of unmanaged modules by name.
+	// Unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
 	Unmanaged map[string]string
 	// Secrets is the result of writing the bundle's Secrets. Nil if the bundle has none.
 	Secrets *bundle.ReportedSecrets
-	// Kyma is the runtime's own Kyma with its pinned versions. Unreadable is the error of reading the pinned
-	// versions.
+	// Kyma is the runtime's own Kyma. The versions of its modules come from the annotation with pinned versions.
+	// Unreadable is the error of reading that annotation.
 	Kyma       *v1beta2.Kyma
 	Unreadable error
 	Manifests  []v1beta2.Manifest
@@ -56,17 +57,17 @@ type Facts struct {
 	Unavailable string
 	// AgentProblem is the reason why the agent does not run the bundle's image. Empty if it does.
 	AgentProblem string
-	// Watched contains the changes that the bundle's watchers observed.
+	// Watched contains the changes of objects that the bundle's Watchers select.
 	Watched []bundle.ReportedWatch
-	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists lifecycle-manager's
-	// removed objects.
+	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists the removed objects of
+	// lifecycle-manager.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
 	// Checks returns the check results of a module version. Nil if the agent runs no checks.
 	Checks func(module, version string) []bundle.ReportedCheck `json:"-"`
 	// CheckRun is the result of the requested check run. Nil if none was requested.
 	CheckRun *bundle.ReportedCheckRun
-	// Details contains the requested details by the name of the module's Manifest.
+	// Details contains the details of modules that the bundle requests, by the name of the module's Manifest.
 	Details map[string]*bundle.ModuleDetails
 	// ClusterScoped contains the names of Manifests with a cluster-scoped default CR.
 	ClusterScoped map[string]bool
@@ -98,7 +99,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil &&
 			ready.ObservedGeneration != m.Generation &&
 			m.DeletionTimestamp.IsZero() {
-			// The status is from an older generation.
+			// The status does not describe the current generation of the Manifest yet.
 			module.State, module.Reason, module.Message = v1beta2.StateProcessing, "", ""
 		}
 		if r := m.Spec.Resource; r != nil {
@@ -118,7 +119,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 			module.Maintenance = true
 			module.Reason = cmp.Or(module.Reason, facts.WaitReason)
 			if module.Message != "" {
-				why = module.Message + "; " + why // the module's own problem comes first
+				why = module.Message + "; " + why // the module's own message comes before the reason of the wait
 			}
 			module.Message = bounded(why)
 		}
@@ -170,7 +171,7 @@ func unstagedReason(err error) reason.Reason {
 	return reason.ContentMissing
 }
 
-// reasonOf returns the reason of condition Ready, or "" if the Manifest is ready.
+// reasonOf returns the reason of a Manifest's condition Ready, or "" if the Manifest is ready.
 func reasonOf(m *v1beta2.Manifest) reason.Reason {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if m.Status.State == v1beta2.StateReady || ready == nil {
@@ -179,7 +180,7 @@ func reasonOf(m *v1beta2.Manifest) reason.Reason {
 	return reason.Known(reason.Reason(ready.Reason), reason.Modules)
 }
 
-// message returns the message of condition Ready, or "" if the Manifest is ready.
+// message returns the message of a Manifest's condition Ready, or "" if the Manifest is ready.
 func message(m *v1beta2.Manifest) string {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if m.Status.State == v1beta2.StateReady || ready == nil {
@@ -188,7 +189,7 @@ func message(m *v1beta2.Manifest) string {
 	return bounded(ready.Message)
 }
 
-// remark returns the message about unknown fields of a module that is Ready, or "" if it has none.
+// remark returns the message about unknown fields in the objects of a module, or "" if the objects have none.
 func remark(m *v1beta2.Manifest) string {
 	fields := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionFields)
 	if fields == nil || fields.Status != metav1.ConditionFalse {
@@ -199,7 +200,7 @@ func remark(m *v1beta2.Manifest) string {
 
 func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }
 
-// takeover returns the facts for package takeover.
+// takeover returns the part of the facts that the package takeover needs.
 func (f Facts) takeover() takeover.Facts {
 	return takeover.Facts{
 		Bundle: f.Bundle, Manifests: f.Manifests, PhaseDone: f.PhaseDone, Removed: f.Removed, Unstaged: f.Unstaged,
@@ -207,7 +208,7 @@ func (f Facts) takeover() takeover.Facts {
 	}
 }
 
-// New returns a report within the size limits. The caller sets its sequence and time.
+// New returns a report that is shortened to the size limits. The caller sets its sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
 		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided,
@@ -234,7 +235,8 @@ func New(runtime string, facts Facts) bundle.Report {
 	if facts.Unreadable == nil || facts.Kyma == nil {
 		return fit(r, maxPayloadBytes)
 	}
-	// Omit the requested modules, because a partial list would replace the previous request in the control plane.
+	// The list of requested modules can be incomplete. Omit it, because the control plane would replace the complete
+	// list.
 	asked := len(r.Kyma.Spec.Modules)
 	r.Kyma.Spec.Modules = nil
 	r = fit(r, maxPayloadBytes)
@@ -247,7 +249,7 @@ func New(runtime string, facts Facts) bundle.Report {
 
 const noBundle = "no bundle was accepted yet"
 
-// maxConditionBytes limits the message of a condition. The limit of the Kubernetes API is higher.
+// maxConditionBytes limits the message of a condition. It is lower than the limit of the Kubernetes API.
 const maxConditionBytes = 4096
 
 // KymaStatus returns the new status of the runtime's Kyma.
@@ -296,7 +298,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 		if c.trouble != "" {
 			set(c.kind, c.wrong, c.trouble, false)
 		} else if meta.FindStatusCondition(after.Conditions, c.kind) != nil {
-			// Add the condition only after a problem.
+			// Report the end of a problem. A Kyma that never had the problem does not get the condition.
 			set(c.kind, c.right, c.good, true)
 		}
 	}
@@ -338,8 +340,8 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	return after
 }
 
-// judged returns the observedGeneration for the Kyma's status. It increases once a bundle for the Kyma's current
-// request was accepted.
+// judged returns the observedGeneration for the Kyma's status. The value does not increase until the agent accepts a
+// bundle for the current generation of the Kyma.
 func judged(before v1beta2.KymaStatus, facts Facts) int64 {
 	if b := facts.Bundle; b != nil && before.ObservedGeneration > 0 &&
 		!b.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {
@@ -383,8 +385,8 @@ func shortened(d digest.Digest) string {
 	return d.String()
 }
 
-// moduleStatuses returns the status of installed modules, unresolved modules, and requested modules that are not in
-// the bundle yet.
+// moduleStatuses returns the module list of the Kyma's status: installed modules, modules that the control plane could
+// not resolve, and requested modules that are not in the bundle yet.
 func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	found := map[string]v1beta2.ModuleStatus{}
 	hidden := map[string]bool{}
@@ -407,7 +409,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 		}
 		if _, unmanaged := facts.Unmanaged[m.Module()]; unmanaged {
 			status := found[m.Module()]
-			// The module has state Unmanaged until its old Manifest is deleted.
+			// A module that became unmanaged has the state Unmanaged even before its Manifest is deleted.
 			status.State = v1beta2.StateUnmanaged
 			found[m.Module()] = status
 		}
@@ -429,7 +431,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			if m.Unmanaged {
 				// As in lifecycle-manager, the status of an unmanaged module has no Manifest, resource or template.
 				status.Manifest, status.Resource, status.Template = nil, nil, nil
-				// The module may not have been upgraded to the bundle's version.
+				// Show the installed version, which can be older than the bundle's version.
 				status.State, status.Channel = v1beta2.StateUnmanaged, m.Channel
 				status.Version = cmp.Or(facts.Unmanaged[m.Module], m.Version)
 			}
@@ -440,11 +442,11 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			status := found[p.Module]
 			message := p.Message
 			if status.Message != "" && slices.Contains(b.Statement.Predicate.Removals, p.Module) {
-				message += "; " + status.Message // status.Message lists the objects that prevent the removal
+				message += "; " + status.Message // status.Message lists objects that block the removal
 			}
 			status.Name, status.State, status.Message = p.Module, p.State, message
 			if slices.ContainsFunc(facts.Kyma.Spec.Modules, func(m v1beta2.Module) bool { return m.Name == p.Module }) {
-				delete(hidden, p.Module) // show the problem of a requested mandatory module
+				delete(hidden, p.Module) // show a mandatory module that the Kyma also requests
 			}
 			status.Channel = cmp.Or(status.Channel, p.Channel)
 			found[p.Module] = status

@@ -65,8 +65,8 @@ func (r rules) object(o *unstructured.Unstructured) ([]Use, error) {
 	return v.uses, nil
 }
 
-// variable rewrites the value of an environment variable if it is an image with a localized reference. Operators
-// receive the images of their workloads in such variables.
+// variable replaces the value of an environment variable if the value is an image that has a localized reference.
+// Operators receive the images of their workloads in such variables.
 func (r rules) variable(text string) (string, bool, error) {
 	i, ok := parse(text)
 	if !ok || i.tag == "" ||
@@ -77,7 +77,8 @@ func (r rules) variable(text string) (string, bool, error) {
 	return to, true, err
 }
 
-// visit changes the values at a field path. change returns the new value, and whether the old value is an image.
+// visit changes the values at a field path. The function change receives a value. It returns the new value, and whether
+// the old value is an image.
 type visit struct {
 	object string
 	uses   []Use
@@ -87,7 +88,7 @@ type visit struct {
 func (v *visit) every(tree any, field string) error {
 	steps, err := bundle.ImagePath{Field: field}.Steps()
 	if err != nil {
-		panic(err) // the paths are constants of this package
+		panic(err) // the paths are constants, so the error is a bug in this package
 	}
 	_, err = v.walk(tree, steps, "")
 	return err

@@ -25,11 +25,11 @@ type Rewriting struct {
 	Paths []bundle.ImagePath
 }
 
-// Use is an image in one field of an object.
+// Use is one occurrence of an image: the image in one field of one object.
 type Use struct {
 	// Object is the name of the object for messages. Field is the field path.
 	Object, Field string
-	// Image is the rendered reference. Rewritten is the applied reference.
+	// Image is the reference in the rendered object. Rewritten is the reference that the agent applies.
 	Image, Rewritten string
 }
 
@@ -61,7 +61,7 @@ type rules struct {
 // image is a parsed image reference.
 type image struct {
 	text string
-	// name includes the host, such as docker.io/library/nginx.
+	// name includes the registry host, for example docker.io/library/nginx
 	name, tag, digest string
 }
 
@@ -131,7 +131,7 @@ func (r rules) rewrite(text string) (string, error) {
 	}
 	mirrored := r.mirrors.Mirrored(localized.name)
 	if !found && mirrored == localized.name {
-		return text, nil // keep short forms such as nginx, which String would expand
+		return text, nil // unchanged, because String would expand short forms such as nginx
 	}
 	localized.name = mirrored
 	return localized.String(), nil
@@ -169,7 +169,7 @@ func (r rules) localize(i image) (image, bool, error) {
 	return chosen, true, nil
 }
 
-// closest returns the candidates that share the most trailing path elements with the image.
+// closest returns those candidates that share the most path elements with the image, counted from the end of the name.
 func closest(i image, candidates []image) []image {
 	common := func(c image) int {
 		a, b := strings.Split(i.name, "/"), strings.Split(c.name, "/")
@@ -193,8 +193,8 @@ func closest(i image, candidates []image) []image {
 	return best
 }
 
-// Unlisted returns the used images that are not in a component's list. A listed image with a digest also covers
-// references with only its name and tag.
+// Unlisted returns the used images that are not in a component's list of images. A used image without a digest counts
+// as listed if the list contains its name and tag, with or without a digest.
 func Unlisted(uses []Use, listed []string) []string {
 	var strange []string
 	for _, use := range uses {
@@ -209,7 +209,7 @@ func Unlisted(uses []Use, listed []string) []string {
 	return strange
 }
 
-// Unpinned returns the applied images without a digest.
+// Unpinned returns the images that the agent applies without a digest.
 func Unpinned(uses []Use) []string {
 	var unpinned []string
 	for _, use := range uses {

@@ -10,7 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// PullSecretVariable is the environment variable with the name of the pull Secret for Pods that an operator creates.
+// PullSecretVariable is the name of the environment variable through which an operator receives the name of the pull
+// Secret. The operator adds the pull Secret to the Pods that it creates.
 //
 // Source: lifecycle-manager, flag --skr-image-pull-secret.
 const PullSecretVariable = "SKR_IMG_PULL_SECRET"
