@@ -80,7 +80,8 @@ func TestFailedJobCheckRollsBackTheCanary(t *testing.T) {
 	}
 	must(t, canary.UntilState(ctx, samplemodule.Module, before, v1beta2.StateReady))
 	must(t, other.UntilState(ctx, samplemodule.Module, before, v1beta2.StateReady))
-	must(t, release(ctx, before)) // the next scenarios must not get the rejected version
+	// Without the policy, the runtimes get the rejected version, which works apart from its check. If the channel returned
+	// to the version before, the publisher could read this change after the deletion of the policy.
 }
 
 // setStage labels the Kyma of runtime berlin in the control plane until the end of the scenario.
