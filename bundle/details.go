@@ -68,7 +68,7 @@ type ContainerLog struct {
 
 // Limits of details.
 const (
-	// MaxDetailedModules limits the number of modules for which a report lists failing objects.
+	// A report lists the failing objects of at most MaxDetailedModules modules.
 	MaxDetailedModules = 8
 	// MaxFailingObjects limits the failing objects of a module. MaxDetailedObjects limits all objects of a module.
 	MaxFailingObjects  = 6

@@ -41,7 +41,7 @@ type Predicate struct {
 	// KymaGeneration is the metadata.generation of the Kyma in the runtime. The bundle was built for this generation. 0
 	// means unknown.
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
-	// KymaSpec is the RequestDigest of the Kyma spec for which the bundle was built, or empty.
+	// KymaSpec is the RequestDigest of a Kyma spec, or empty. The bundle was built for this spec.
 	KymaSpec digest.Digest `json:"kymaSpec,omitempty"`
 	// Removals lists the modules to remove, sorted. A module in neither this list nor the desired state stays
 	// installed.

@@ -170,7 +170,7 @@ func (v ModuleValues) Undefined() []string {
 	return names
 }
 
-// String returns the values as JSON for the annotation AnnotationValues of a Manifest, or "" if there are no values.
+// String returns the values as JSON for the annotation AnnotationValues of a Manifest. Without values, it returns "".
 func (v ModuleValues) String() string {
 	if len(v) == 0 {
 		return ""

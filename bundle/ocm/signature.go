@@ -115,8 +115,8 @@ func made(algorithm string, key *rsa.PublicKey, hash crypto.Hash, digest, value 
 }
 
 // chain parses a PEM signature with its certificates. It returns the signature's bytes and the keys that can have made
-// it: the key in the first certificate, or all trusted keys if there is no certificate. The first certificate must
-// contain a trusted key or be issued by a trusted authority.
+// it: the key in the first certificate or, without certificates, all trusted keys. The first certificate must contain a
+// trusted key or be issued by a trusted authority.
 func (s Signature) chain(trust Trust, now time.Time) ([]*rsa.PublicKey, []byte, error) {
 	value, certificates, err := decodePEM(s)
 	if err != nil {

@@ -30,7 +30,7 @@ func (r reach) String() string {
 	return "loopback"
 }
 
-// reserved lists the reserved address ranges for which package netip has no method.
+// reserved lists the reserved address ranges that no method of package netip covers.
 //
 // Source: IANA's registries of special-purpose addresses.
 var reserved = []netip.Prefix{

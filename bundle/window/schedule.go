@@ -52,8 +52,8 @@ func checkAll(field string, windows []Window) error {
 	return nil
 }
 
-// Next returns the current or next time span in which an upgrade can start. It returns false if there is none. Windows
-// that touch or overlap form one span.
+// Next returns the current or next time span in which an upgrade can start. Without such a
+// span, it returns false. Windows that touch or overlap form one span.
 func (s Schedule) Next(now time.Time) (Span, bool) {
 	if span, ok := next(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {
 		return span, ok

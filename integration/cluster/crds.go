@@ -52,7 +52,7 @@ func tryCRDs(systems []fs.FS, try func(envtest.CRDInstallOptions) error) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("install %d CRDs: %w", len(crds), err)
+	return fmt.Errorf("make the API server serve %d CRDs: %w", len(crds), err)
 }
 
 const crdAttempts = 3

@@ -74,7 +74,7 @@ func replaceCRD(t *testing.T, config *rest.Config, name string) {
 	}
 }
 
-// identity returns the UID by which programs identify a cluster.
+// identity returns the UID that programs use to identify a cluster.
 func identity(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	system, err := kubernetes.NewForConfigOrDie(config).CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem,

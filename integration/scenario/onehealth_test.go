@@ -92,7 +92,7 @@ func runtimesOfEveryHealth(t *testing.T, f *fleet.Fleet, o operator) {
 	promote(t, f, "1.8.0")
 }
 
-// attentionByExitCode returns the healths for which `status RUNTIME --exit-code` exits with 3.
+// attentionByExitCode returns, for each health value, whether `status RUNTIME --exit-code` exits with 3.
 func attentionByExitCode(t *testing.T, o operator) map[string]bool {
 	t.Helper()
 	attention := map[string]bool{}

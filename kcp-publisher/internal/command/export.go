@@ -129,9 +129,11 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 	options = export.Options{Runtimes: runtimes, Images: f.images, Offers: f.offers, Sign: !f.dryRun, Now: time.Now()}
 	options.KubernetesVersion = f.kubernetes
 	if f.images {
-		if options.Rendering, err = f.rendering(); err != nil {
+		program, err := f.program()
+		if err != nil {
 			return options, packing, cli.Usage(fmt.Errorf("--renderer: %w", err))
 		}
+		options.Rendering = rendering(program)
 	}
 	if options.Since, err = f.bases(runtimes); err != nil {
 		return options, packing, cli.Usage(fmt.Errorf("--since: %w", err))

@@ -130,13 +130,13 @@ func (f *imagesFlags) print(out io.Writer, found inventory.Fleet, fleet string, 
 }
 
 func (f *imagesFlags) options(ctx context.Context) (export.Options, error) {
-	rendering, err := f.rendering.rendering()
+	program, err := f.rendering.program()
 	if err != nil {
 		return export.Options{}, cli.Usage(fmt.Errorf("--renderer: %w", err))
 	}
 	options, err := bundleSource(ctx, &f.registry, "--from", f.from, f.trust)
-	options.Rendering, options.KubernetesVersion = rendering, f.rendering.kubernetes
-	options.UsedCache = f.rendering.cache(cacheDir(f.cache))
+	options.Rendering, options.KubernetesVersion = rendering(program), f.rendering.kubernetes
+	options.UsedCache = usedCache(program, cacheDir(f.cache))
 	options.UsedCache.Prune(time.Now())
 	return options, err
 }

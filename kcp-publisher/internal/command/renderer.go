@@ -32,13 +32,12 @@ func (f *renderingFlags) add(flags *pflag.FlagSet, when string) {
 			"reported")
 }
 
-// rendering returns the function that renders modules, or nil without a renderer.
-func (f *renderingFlags) rendering() (export.Rendering, error) {
-	program, err := f.program()
+// rendering returns the function that renders modules with a program, or nil if program is empty.
+func rendering(program string) export.Rendering {
 	if program == "" {
-		return nil, err
+		return nil
 	}
-	return export.Renderer{Program: program}.Images, err
+	return export.Renderer{Program: program}.Images
 }
 
 // program returns the path of the renderer, or "" without a renderer.
@@ -60,10 +59,9 @@ func (f *renderingFlags) program() (string, error) {
 	return "", nil
 }
 
-// cache returns the cache of a renderer in dir. A changed program does not use the entries of the previous one.
-func (f *renderingFlags) cache(dir string) export.UsedCache {
-	program, err := f.program()
-	if err != nil || program == "" || dir == "" {
+// usedCache returns the cache of a renderer in dir. A changed program does not use the entries of the previous one.
+func usedCache(program, dir string) export.UsedCache {
+	if program == "" || dir == "" {
 		return export.UsedCache{}
 	}
 	info, err := os.Stat(program)

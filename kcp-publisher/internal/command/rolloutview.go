@@ -127,7 +127,7 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 	drawChecks(out, s.Waves)
 }
 
-// approvable returns the wave for which the rollout waits and which an approval continues, or "".
+// approvable returns the wave that makes the rollout wait and that an operator can approve, or "".
 func approvable(r *v1alpha1.Rollout) string {
 	if r.Status.State != v1alpha1.RolloutWaiting {
 		return ""

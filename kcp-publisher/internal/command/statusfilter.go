@@ -34,7 +34,8 @@ func (f *runtimeFilter) selects(r *fleet.Runtime) bool {
 	if f.runtime != "" && r.ID != f.runtime && r.Kyma != f.runtime {
 		return false
 	}
-	if (f.failing || f.behind || f.silent || f.health != "") && !f.selectsHealth(r.Health) {
+	if (f.failing || f.behind || f.silent || f.health != "") &&
+		!slices.Contains(f.healths(), string(r.Health)) {
 		return false
 	}
 	if f.module == "" && f.version == "" {
@@ -45,26 +46,19 @@ func (f *runtimeFilter) selects(r *fleet.Runtime) bool {
 	})
 }
 
-func (f *runtimeFilter) selectsHealth(h fleet.Health) bool {
-	switch h {
-	case fleet.Failing:
-		if f.failing {
-			return true
-		}
-	case fleet.Silent, fleet.NeverReported:
-		if f.silent {
-			return true
-		}
-	case fleet.Behind:
-		if f.behind {
-			return true
-		}
-	}
-	return slices.Contains(f.healths(), string(h))
-}
-
+// healths returns the health values that --health, --failing, --behind and --silent select.
 func (f *runtimeFilter) healths() []string {
-	return strings.FieldsFunc(f.health, func(r rune) bool { return r == ',' })
+	selected := strings.FieldsFunc(f.health, func(r rune) bool { return r == ',' })
+	if f.failing {
+		selected = append(selected, string(fleet.Failing))
+	}
+	if f.behind {
+		selected = append(selected, string(fleet.Behind))
+	}
+	if f.silent {
+		selected = append(selected, string(fleet.Silent), string(fleet.NeverReported))
+	}
+	return selected
 }
 
 func (f *runtimeFilter) any() bool { return *f != runtimeFilter{} }

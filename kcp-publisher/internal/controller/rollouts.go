@@ -278,7 +278,7 @@ func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
 	}
 }
 
-// mark queues every Kyma for which the rollout decisions differ between the two views.
+// mark queues every Kyma whose rollout decisions differ between the two views.
 func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
 	// During a slow change, Kymas were postponed to their next poll. Queue all Kymas, so that they do not wait for it.
 	if slow := r.Catalog.slowChange.Swap(false); slow || before == nil ||

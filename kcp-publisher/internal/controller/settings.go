@@ -26,7 +26,7 @@ const (
 	// The API server applies a new policy with a delay. Therefore, a missing policy is an error for the time
 	// policySettles. Afterwards, the publisher ignores the settings that require the policy.
 	policySettles = 30 * time.Second
-	// maxWarned limits the number of Kymas for which the last Event is stored.
+	// The last Event is stored for at most maxWarned Kymas.
 	maxWarned = 10_000
 )
 

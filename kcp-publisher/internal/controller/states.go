@@ -81,8 +81,8 @@ type states struct {
 // twice, but it is never missing.
 type part struct {
 	fleet *fleetstate.Fleet
-	// ready returns true as soon as the publisher knows for which Kymas work is pending. If ready is nil, it is not
-	// known.
+	// ready returns true as soon as the publisher knows which Kymas have pending work. If ready is nil, the publisher
+	// does not know this yet.
 	ready func() bool
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// contentLife is the time for which a component's content is cached. During a promotion, thousands of runtimes need the
+// A component's content is cached for contentLife. During a promotion, thousands of runtimes need the
 // same content at the same time.
 const contentLife = 2 * time.Second
 

@@ -31,7 +31,7 @@ type Plurals func(schema.GroupVersionKind) (resource string, known bool)
 type Work struct {
 	Shared    []*unstructured.Unstructured // namespaces that no module owns; they only get labels
 	Applied   []*unstructured.Unstructured
-	DefaultCR *unstructured.Unstructured // created once, then not changed; nil if there is none
+	DefaultCR *unstructured.Unstructured // created once, then not changed; can be nil
 	Pruned    []PrunedObject
 }
 

@@ -91,7 +91,7 @@ func (i *Installer) applyPlan(
 const maxUnanswered = 3
 
 // applyStage applies the objects of a stage and returns the changed objects. A refused object does not block the other
-// objects. seen contains the objects for which watches reported changes.
+// objects. seen contains the objects that changed according to watches.
 func (i *Installer) applyStage(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p plan, seen keys,
 ) ([]key, error) {

@@ -34,8 +34,7 @@ func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta
 	if live == nil || err != nil || !live.DeletionTimestamp.IsZero() {
 		return "", err
 	}
-	if !i.mayDelete(m)(live) ||
-		live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True {
+	if !i.mayDelete(m)(live) || live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True {
 		return "", nil
 	}
 	const text = "%s is no longer part of the module and is kept while it %s: delete it, or set the annotation %s: " +

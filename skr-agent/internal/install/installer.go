@@ -141,7 +141,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 		return outcome{}, err
 	}
 	changed := i.watches.take(name)
-	changed.keepOnly(i.kept(m)) // ignore changes of objects that are no longer part of the module
+	changed.keepOnly(i.kept(m)) // ignore changes of objects that the module does not contain
 	todo := next(m, *known, changed, i.now(), i.Resync)
 	var heldBack time.Duration
 	if todo == stepCorrect {

@@ -94,8 +94,8 @@ const maxCachedObjects = 20
 // readsAtOnce limits concurrent reads for one Manifest.
 const readsAtOnce = 4
 
-// readAll reads the wanted objects and returns observations in the same order. It does not read objects for which known
-// returns true, or objects with a current copy in the cache.
+// readAll reads the wanted objects and returns observations in the same order. It skips an object if known returns true
+// for it, or if the cache has a current copy.
 func (i *Installer) readAll(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, wanted []v1beta2.Resource,
 	known func(v1beta2.Resource) bool,

@@ -81,8 +81,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		if stage, err = i.keepNamespaces(ctx, m, stage); err != nil {
 			return outcome{}, err
 		}
-		left, err := i.deleteObjects(ctx, m, stage,
-			i.mayDelete(m))
+		left, err := i.deleteObjects(ctx, m, stage, i.mayDelete(m))
 		if err != nil {
 			return outcome{}, err
 		}
@@ -116,8 +115,7 @@ func (i *Installer) unblock(
 	hooks := slices.DeleteFunc(slices.Clone(out.inventory), func(r v1beta2.Resource) bool {
 		return r.Group != guard.AdmissionGroup
 	})
-	remaining, err := i.deleteObjects(ctx, m, hooks,
-		i.mayDelete(m))
+	remaining, err := i.deleteObjects(ctx, m, hooks, i.mayDelete(m))
 	if err != nil {
 		return err
 	}
@@ -193,8 +191,7 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 			data = append(data, why)
 			continue
 		}
-		left, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r},
-			i.mayDelete(m))
+		left, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.mayDelete(m))
 		if err != nil {
 			return out, err
 		}
@@ -273,8 +270,8 @@ func (i *Installer) stillHidden(
 	return err
 }
 
-// deleteObjects deletes those of the given objects for which ours returns true. It returns the objects that still
-// exist. It skips objects with the annotation helm.sh/resource-policy: keep. An object that cannot be deleted does not
+// deleteObjects deletes each given object if ours returns true for it. It returns the objects that still exist. It
+// skips objects with the annotation helm.sh/resource-policy: keep. An object that cannot be deleted does not
 // block the other objects.
 func (i *Installer) deleteObjects(
 	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource,
@@ -420,7 +417,7 @@ func (a *actor) instancesIn(
 
 // unmanage removes the agent's labels and annotations from the module's objects. It does not delete the objects.
 func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
-	a, objects := i.actor(m), m.Status.Synced
+	a, objects, released := i.actor(m), m.Status.Synced, i.records.Read(m).Released
 	defaultCR, ok := i.defaultCR(m)
 	if ok {
 		objects = union(objects, []v1beta2.Resource{defaultCR})
@@ -433,7 +430,7 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 		if o == nil || !i.owner(m).Made(o) {
 			continue
 		}
-		if i.records.Read(m).Released {
+		if released {
 			if err := a.giveBack(ctx, r, i.FieldManager); err != nil {
 				return fmt.Errorf("return %s to lifecycle-manager: %w", keyOf(r), err)
 			}

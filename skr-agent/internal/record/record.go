@@ -119,8 +119,8 @@ func Claims(m *v1beta2.Manifest) Record {
 }
 
 // IsRemoved reports whether the bundle requests the deletion of the Manifest because it removes the module or stops
-// managing it.
-func (b Book) IsRemoved(m *v1beta2.Manifest) bool { return b.Read(m).removes(m) }
+// managing it. Most records contain no removal, and IsRemoved does not check their signatures.
+func (b Book) IsRemoved(m *v1beta2.Manifest) bool { return ClaimsRemoval(m) && b.Read(m).removes(m) }
 
 // ClaimsRemoval is like Book.IsRemoved, without a check of the record's signature.
 func ClaimsRemoval(m *v1beta2.Manifest) bool { return Claims(m).removes(m) }

@@ -170,8 +170,8 @@ func responseOf(err error) error {
 	return refused(apierrors.ReasonForError(err))
 }
 
-// reasonOf returns the reason of the first problem, or "" if there are no problems. If the problem has no specific
-// reason, the result is WriteFailed.
+// reasonOf returns the reason of the first problem, or "" without problems. If the problem has no specific reason,
+// the result is WriteFailed.
 func reasonOf(problems []error) reason.Reason {
 	if len(problems) == 0 {
 		return ""

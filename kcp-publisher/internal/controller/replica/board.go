@@ -233,7 +233,7 @@ func (b *Board) Announce(ctx context.Context, state string, active bool) error {
 	return b.write(ctx, a)
 }
 
-// Resign must be called when this process is no longer the planner. The process then stops restoring its announcement.
+// Resign must be called when this process stops being the planner. The process then stops restoring its announcement.
 func (b *Board) Resign() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -35,7 +35,7 @@ func RootEnds(at, now time.Time) *Cause {
 }
 
 // certificatesEnd returns a message with the reporting runtimes whose agent certificates have expired or expire soon.
-// It returns "" if there are no such runtimes.
+// Without such runtimes, it returns "".
 func certificatesEnd(in Input) string {
 	var names []string
 	all := 0

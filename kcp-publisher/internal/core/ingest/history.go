@@ -98,7 +98,7 @@ func recordRefusals(all []v1beta2.BundleRecord, facts Facts) {
 	}
 }
 
-// worstOf returns the worst state of all managed modules, or Ready if there are no managed modules.
+// worstOf returns the worst state of all managed modules, or Ready without managed modules.
 func worstOf(modules []v1beta2.ModuleStatus) v1beta2.State {
 	worst := v1beta2.StateReady
 	for i := range modules {

@@ -24,7 +24,7 @@ const (
 	Field      Place = "field"
 )
 
-// fieldSkipWindows is the only field of a Kyma's spec for which the verb update is not sufficient.
+// fieldSkipWindows is a field of a Kyma's spec. It is the only field that needs another verb in addition to update.
 const fieldSkipWindows = "spec.skipMaintenanceWindows"
 
 // Setting is a setting of a Kyma that requires a permission.

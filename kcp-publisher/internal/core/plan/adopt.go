@@ -156,7 +156,7 @@ func follows(found *Published, last Memory) bool {
 }
 
 // deviation returns the difference between the bundle in the registry and the last published bundle. It returns nil if
-// there is no difference, or if agents ignore it.
+// both are equal, or if agents ignore the difference.
 func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation {
 	expected := "no published bundle is recorded"
 	if last.Digest != "" {

@@ -18,8 +18,8 @@ func RecordFeatures(report bundle.Report) []string {
 	return list
 }
 
-// unsupportedFeatures returns the features that a runtime's agent does not support. It uses the newest report or, if
-// there is none, the Kyma's status. It assumes that an agent without a report supports all features.
+// unsupportedFeatures returns the features that a runtime's agent does not support. It uses the newest report or,
+// without a report, the Kyma's status. It assumes that an agent without a report supports all features.
 func unsupportedFeatures(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) []bundle.Feature {
 	var has []string
 	switch {

@@ -200,7 +200,7 @@ func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	return request, reason.With(reason.PinsInvalid, err)
 }
 
-// leaving returns the modules that the runtime reports as installed but that are no longer requested.
+// leaving returns the modules that the runtime reports as installed and that the Kyma does not request.
 func leaving(asked v1beta2.KymaSpec, report *bundle.AcceptedReport) (all []v1beta2.Module) {
 	if report == nil {
 		return nil

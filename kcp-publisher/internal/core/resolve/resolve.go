@@ -36,7 +36,7 @@ type Request struct {
 	// Maintenance is the schedule of maintenance windows for upgrades that cause downtime. If it is nil, upgrades are
 	// allowed at any time.
 	Maintenance *window.Schedule
-	// Leaving lists the installed modules that are no longer requested, with their channels.
+	// Leaving lists the installed modules that the Kyma does not request, with their channels.
 	Leaving []v1beta2.Module
 	// If NoCatalog is true, the bundle omits the catalog. If NoModuleCopy is true, the agent creates the Kyma in the
 	// runtime without the modules in Seed.

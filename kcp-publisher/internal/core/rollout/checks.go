@@ -17,14 +17,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// minCheckFor is the minimum time for which agents measure the checks of a wave.
+// Agents measure the checks of a wave for at least minCheckFor.
 const minCheckFor = 10 * time.Minute
 
 // A message about checks lists at most maxListed runtimes.
 const maxListed = 5
 
-// Checks contains the checks of a wave, and the time for which agents measure them. They are added to the module's
-// manifest.
+// Checks contains the checks of a wave, and how long agents measure them. They are added to the module's manifest.
 type Checks struct {
 	// Checks are sorted by name.
 	Checks []fleet.Check
@@ -42,7 +41,7 @@ func wavesChecks(course fleet.Course) []Checks {
 	return all
 }
 
-// checkFor returns the time for which agents measure the checks of a wave.
+// checkFor returns how long agents measure the checks of a wave.
 func checkFor(w fleet.Wave) time.Duration {
 	return min(max(w.Deadline.Duration+w.Soak.Duration, minCheckFor), bundle.MaxCheckFor)
 }
@@ -325,7 +324,7 @@ func byNumber(a, b reading) int {
 }
 
 // median returns the median of the readings. For an even number of readings, it returns the lower one of the two middle
-// readings. It returns "" if there are no readings.
+// readings. Without readings, it returns "".
 func median(all []reading) string {
 	if len(all) == 0 {
 		return ""
@@ -334,8 +333,8 @@ func median(all []reading) string {
 	return sorted[(len(sorted)-1)/2].text
 }
 
-// worst returns the lowest reading if the check has only a lower bound, and otherwise the highest. It returns nil if
-// there are no readings.
+// worst returns the lowest reading if the check has only a lower bound, and otherwise the highest. Without readings, it
+// returns nil.
 func worst(c fleet.Check, all []reading) *reading {
 	if len(all) == 0 {
 		return nil

@@ -45,7 +45,7 @@ func (c *chain) arrival(
 	return c.calendar.next(at).UTC()
 }
 
-// estimatedEnd returns the expected end of the active rollout in a channel. It returns zero if there is no estimate.
+// estimatedEnd returns the expected end of the active rollout in a channel. Without an estimate, it returns zero.
 func (c *chain) estimatedEnd(channel string) time.Time {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
 	if newest == nil || rollout.Finished(newest.Status.State) || newest.Status.EstimatedEnd == nil ||
