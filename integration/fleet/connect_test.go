@@ -1,0 +1,20 @@
+package fleet
+
+import (
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/rest"
+)
+
+// A client without this kind cannot decode the response to the deletion of a CRD.
+func TestClientsCanDeleteCRDs(t *testing.T) {
+	api, err := connect(&rest.Config{Host: "https://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
+	if !api.Scheme().Recognizes(kind) {
+		t.Errorf("the clients of fleets do not know %s", kind)
+	}
+}
