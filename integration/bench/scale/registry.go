@@ -133,6 +133,7 @@ type entry struct {
 
 // serveRegistry is the main function of the registry process. It returns when its input closes.
 func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, out io.Writer) error {
+	options.Address = net.JoinHostPort(publisherHost, "0") // agentsHost resolves to the same IP
 	r, err := registry.Start(ctx, options)
 	if err != nil {
 		return err
