@@ -43,3 +43,28 @@ func TestCertificateContainsTheKyma(t *testing.T) {
 		}
 	}
 }
+
+func TestKymasAreComparedByNameAndUID(t *testing.T) {
+	kyma := func(namespace, name, uid string) trust.Kyma {
+		return trust.Kyma{Namespace: namespace, Name: name, UID: uid}
+	}
+	for _, c := range []struct {
+		name string
+		a, b trust.Kyma
+		want bool
+	}{
+		{"equal", kyma("prod", "berlin", "1"), kyma("prod", "berlin", "1"), true},
+		{"one without a UID", kyma("prod", "berlin", "1"), kyma("prod", "berlin", ""), true},
+		{"one without a namespace", kyma("prod", "berlin", "1"), kyma("", "berlin", "1"), true},
+		{"other UID", kyma("prod", "berlin", "1"), kyma("prod", "berlin", "2"), false},
+		{"other namespace", kyma("prod", "berlin", ""), kyma("dev", "berlin", ""), false},
+		{"other name", kyma("prod", "berlin", "1"), kyma("prod", "tokyo", "1"), false},
+	} {
+		if got := c.a.Is(c.b); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+		if got := c.b.Is(c.a); got != c.want {
+			t.Errorf("%s, in the other order: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}
