@@ -48,3 +48,26 @@ func TestErrorsHideSignedBucketAddresses(t *testing.T) {
 		})
 	}
 }
+
+func TestErrorsOfAStoppedBucketContainItsAddress(t *testing.T) {
+	bucket := httptest.NewServer(http.NotFoundHandler())
+	bucket.Close()
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		http.Redirect(w, request, bucket.URL+"/data?X-Amz-Signature=secret", http.StatusTemporaryRedirect)
+	}))
+	defer registry.Close()
+	host := strings.TrimPrefix(bucket.URL, "http://")
+	registries, err := NewRegistries(Access{NoRetry: true, BlobHosts: []string{host}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository, err := registries.Repository(strings.TrimPrefix(registry.URL, "http://") + "/fleet/content")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob := bundle.NewBlob("application/octet-stream", []byte("x"))
+	_, err = FetchBlob(t.Context(), repository, blob.Descriptor, 10)
+	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), bucket.URL+"/data") {
+		t.Errorf("got error %v, want an error with the bucket's URL and without the signature", err)
+	}
+}
