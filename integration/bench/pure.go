@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"regexp"
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
@@ -31,15 +29,15 @@ func sizes(context.Context) ([]result, error) {
 
 // signing measures how long a publisher signs a bundle and an agent verifies it.
 func signing(ctx context.Context) ([]result, error) {
-	sign, err := benchmark(ctx, "./bundle", "Sign$", "1s")
+	sign, err := measureOne(ctx, signBundle)
 	if err != nil {
 		return nil, err
 	}
-	verify, err := benchmarks(ctx, "./bundle", "Verify$", "1s")
+	verify, err := measureEach(ctx, verifyBundle)
 	if err != nil {
 		return nil, err
 	}
-	root, err := benchmark(ctx, "./bundle", "NextRoot$", "1s")
+	root, err := measureOne(ctx, nextRoot)
 	if err != nil {
 		return nil, err
 	}
@@ -54,19 +52,19 @@ func signing(ctx context.Context) ([]result, error) {
 // resolving measures resolution. It runs the benchmark of package resolve with `go test`, because the package is
 // internal.
 func resolving(ctx context.Context) ([]result, error) {
-	took, err := benchmark(ctx, "./kcp-publisher/internal/core/resolve", "Resolve10000", "1x")
+	took, err := measureOne(ctx, resolveFleet)
 	if err != nil {
 		return nil, err
 	}
-	read, err := benchmark(ctx, "./kcp-publisher/internal/components/component", "Descriptor", "1s")
+	read, err := measureOne(ctx, readDescriptor)
 	if err != nil {
 		return nil, err
 	}
-	counted, err := benchmark(ctx, "./kcp-publisher/internal/core/plan", "Members$", "3x")
+	counted, err := measureOne(ctx, rolloutMembers)
 	if err != nil {
 		return nil, err
 	}
-	planned, err := benchmark(ctx, "./kcp-publisher/internal/core/rollout", "Look", "3x")
+	planned, err := measureOne(ctx, rolloutStep)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +78,7 @@ func resolving(ctx context.Context) ([]result, error) {
 
 // rendering compares the agent and Helm's engine for a chart with 1,000 objects.
 func rendering(ctx context.Context) ([]result, error) {
-	took, err := benchmarks(ctx, "./internal/render", "AChartOfThousandObjects", "3s")
+	took, err := measureEach(ctx, renderChart)
 	if err != nil {
 		return nil, err
 	}
@@ -93,35 +91,4 @@ func rendering(ctx context.Context) ([]result, error) {
 		{"agent renders 1,000 objects and checks them", ratio("render"), ""},
 		{"agent renders 1,000 objects in a separate process", ratio("confined"), ""},
 	}, nil
-}
-
-func benchmark(ctx context.Context, pkg, name, howLong string) (time.Duration, error) {
-	found, err := benchmarks(ctx, pkg, name, howLong)
-	if err != nil {
-		return 0, err
-	}
-	for _, took := range found {
-		return took, nil
-	}
-	return 0, fmt.Errorf("%s has no benchmark %s", pkg, name)
-}
-
-// benchmarks runs a Go benchmark and returns the time per operation by sub-benchmark.
-func benchmarks(ctx context.Context, pkg, name, howLong string) (map[string]time.Duration, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchtime", howLong, pkg)
-	output, err := cmd.CombinedOutput()
-	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, output)
-	}
-	found := map[string]time.Duration{}
-	for _, match := range regexp.MustCompile(`(?m)^Benchmark([^\s/]*)(?:/(\S*?))?(?:-\d+)?\s+\d+\s+(\d+) ns/op`).
-		FindAllStringSubmatch(string(output), -1) {
-		if found[match[2]], err = time.ParseDuration(match[3] + "ns"); err != nil {
-			return nil, err
-		}
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("the output contains no benchmark result:\n%s", output)
-	}
-	return found, nil
 }
