@@ -56,7 +56,7 @@ func (i *Installer) observe(
 		}
 	}
 	before.ready, before.objects, before.fresh = ready, live, nil
-	return seen, watched, nil
+	return seen, watched, i.addCompletedJobs(ctx, m, completedPods(seen))
 }
 
 // statusObjects returns the objects that determine the status of a Manifest. watched is true if watches report

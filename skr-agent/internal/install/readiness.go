@@ -22,7 +22,7 @@ type observation struct {
 	checks []v1beta2.CustomStateCheck
 	// knownReady is true if the object was ready and is unchanged since then.
 	knownReady bool
-	// completed is true if the Job completed for the module's version and was then deleted.
+	// completed is true if the Job or Pod completed for the module's version and was then deleted.
 	completed bool
 	// waitsForPod is true if the PersistentVolumeClaim is bound only when a Pod uses it.
 	waitsForPod bool

@@ -36,8 +36,8 @@ type Record struct {
 	// Recreated is the last version for whose installation the agent deleted objects to create them again, with these
 	// objects. The agent deletes no other objects for this version.
 	Recreated *Recreated `json:"recreated,omitempty"`
-	// CompletedJobs contains the Jobs of a version that completed and were then deleted. The agent does not create them
-	// again for this version.
+	// CompletedJobs contains the Jobs of a version that completed and were then deleted, and the Pods that completed. The
+	// agent does not create them again for this version.
 	CompletedJobs *CompletedJobs `json:"completedJobs,omitempty"`
 	// Inherited is the digest of the list of objects that the module inherited from lifecycle-manager. These objects
 	// are in the Manifest's inventory, and the agent accepts lifecycle-manager's ownership annotations on them.
@@ -60,12 +60,14 @@ type Recreated struct {
 	Objects []types.UID `json:"objects"`
 }
 
-// CompletedJobs describes the completed Jobs of a version.
+// CompletedJobs describes the completed Jobs and Pods of a version.
 type CompletedJobs struct {
 	// Version is the digest of the version.
 	Version string `json:"version"`
 	// Jobs contains the Jobs as NAMESPACE/NAME.
 	Jobs []string `json:"jobs"`
+	// Pods contains the Pods without a controller as NAMESPACE/NAME.
+	Pods []string `json:"pods,omitempty"`
 }
 
 // signed is the JSON in the annotation: a record and its signature.

@@ -31,7 +31,7 @@ func complete() Record {
 	return Record{
 		Applied:       &AppliedVersion{Version: "1.0.0", Digest: "sha256:a", Begun: "sha256:b"},
 		Recreated:     &Recreated{Version: "a", Objects: []types.UID{"x", "y"}},
-		CompletedJobs: &CompletedJobs{Version: "sha256:a", Jobs: []string{"a/<b>"}},
+		CompletedJobs: &CompletedJobs{Version: "sha256:a", Jobs: []string{"a/<b>"}, Pods: []string{"a/c"}},
 		Inherited:     "sha256:c", Removal: "1", Restoring: true, Released: true,
 	}
 }
