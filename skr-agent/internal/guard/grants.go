@@ -27,7 +27,7 @@ func checkRole(o *unstructured.Unstructured, _ string) string {
 
 // grantsByRules refuses a role whose rules would let an account operate the agent.
 func grantsByRules(o *unstructured.Unstructured) string {
-	rules, _, err := unstructured.NestedSlice(o.Object, "rules")
+	rules, err := listAt(o, "rules")
 	if err != nil {
 		return "rules cannot be read: " + err.Error()
 	}
@@ -80,6 +80,22 @@ func writes(verb string) bool { return !slices.Contains([]string{"get", "list", 
 func isAgentResource(resource string) bool {
 	return slices.Contains([]string{"*", "*/*", "manifests", "manifests/status", "moduletemplates",
 		"modulereleasemetas"}, resource)
+}
+
+// listAt returns a list in an object. Like Kubernetes, it treats the value null as a missing field. Charts write null for
+// an empty list.
+func listAt(o *unstructured.Unstructured, path ...string) ([]any, error) {
+	for n := range path {
+		value, found, err := unstructured.NestedFieldNoCopy(o.Object, path[:n+1]...)
+		if err != nil {
+			return nil, err
+		}
+		if !found || value == nil {
+			return nil, nil
+		}
+	}
+	entries, _, err := unstructured.NestedSlice(o.Object, path...)
+	return entries, err
 }
 
 func list(value any) []string {

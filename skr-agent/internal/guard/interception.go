@@ -155,7 +155,7 @@ func interceptors(o *unstructured.Unstructured) (all []interceptor, problem stri
 		constraints["matchConditions"] = spec["matchConditions"]
 		read(constraints, "spec.matchConstraints")
 	default:
-		webhooks, _, err := unstructured.NestedSlice(o.Object, "webhooks")
+		webhooks, err := listAt(o, "webhooks")
 		if err != nil {
 			return nil, "webhooks cannot be read: " + err.Error()
 		}

@@ -11,7 +11,7 @@ func checkRedirection(o *unstructured.Unstructured, home string) string {
 	const fix = "this object could redirect the agent's connections: "
 	switch k := KeyOf(o); k.Group {
 	case "":
-		if ips, _, err := unstructured.NestedSlice(o.Object, "spec", "externalIPs"); k.Kind == "Service" &&
+		if ips, err := listAt(o, "spec", "externalIPs"); k.Kind == "Service" &&
 			(err != nil || len(ips) > 0) {
 			return fix + "remove spec.externalIPs, and use a Service of type LoadBalancer"
 		}

@@ -18,3 +18,33 @@ func objects(t *testing.T, yaml string) []*unstructured.Unstructured {
 	require.NoError(t, err)
 	return found
 }
+
+// Charts write null for an empty list.
+func TestNullIsAnEmptyList(t *testing.T) {
+	for name, c := range map[string]struct{ yaml, want string }{
+		"rules of a Role": {"apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: x}\nrules:", ""},
+		"rules of a FlowSchema": {
+			"apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: FlowSchema\nmetadata: {name: x}\nspec: {rules: null}", "",
+		},
+		"webhooks": {
+			"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: x}\n" +
+				"webhooks: null", "",
+		},
+		"external IPs of a Service": {
+			"apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {externalIPs: null}", "",
+		},
+		"text instead of a list": {
+			"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\nrules: all",
+			"rules cannot be read",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := Check(objects(t, c.yaml), home)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}

@@ -106,7 +106,7 @@ func checkFlowSchema(o *unstructured.Unstructured, home string) string {
 	if k := KeyOf(o); k.Group != flowControlGroup || k.Kind != "FlowSchema" {
 		return ""
 	}
-	rules, _, err := unstructured.NestedSlice(o.Object, "spec", "rules")
+	rules, err := listAt(o, "spec", "rules")
 	if err != nil {
 		return "spec.rules cannot be read: " + err.Error()
 	}
