@@ -251,9 +251,9 @@ func (p *Publisher) decide(
 	if err := adopted.CheckOwner(runtime); err != nil {
 		return d, err
 	}
-	if adopted.Last != nil && adopted.Kept() == nil {
+	if applicable := adopted.Applicable(); applicable != nil {
 		request.Versions = newest(request.Versions,
-			phase.Floors(request.Takeover, &adopted.Last.State, adopted.Last.Versions))
+			phase.Floors(request.Takeover, &applicable.State, applicable.Versions))
 	}
 	request, left := plan.SupportedRequest(request)
 	if err := request.CheckTakeover(); err != nil {

@@ -45,6 +45,9 @@ type Adopted struct {
 	Sequence int64
 	// Deviation is the difference between the registry and the published bundle, or nil.
 	Deviation *Deviation
+	// Newer is the bundle in the registry if it is newer than the known bundles, for example after a restore of the
+	// control plane. The runtime may have applied it. Otherwise, it is nil.
+	Newer *Published
 	// Stored is the statement of the bundle in the registry, or nil.
 	Stored *bundle.Predicate
 }
@@ -100,8 +103,20 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 		if usable {
 			adopted.Sequence = max(adopted.Sequence, found.Predicate.Sequence)
 		}
+		if usable && last.Digest != "" && found.Predicate.Sequence > last.Sequence {
+			adopted.Newer = found
+		}
 	}
 	return adopted
+}
+
+// Applicable returns a bundle in the registry that the runtime may have applied although it is not certainly the last
+// published bundle. Otherwise, it returns nil. The next bundle must not have older module versions.
+func (a Adopted) Applicable() *Published {
+	if a.Keep || a.Last == nil {
+		return a.Newer
+	}
+	return a.Last
 }
 
 // Unrecorded reports whether the publisher must record the last bundle in the Kyma's status before the next push.
