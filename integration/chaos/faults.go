@@ -25,6 +25,8 @@ func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool
 	switch step.Kind {
 	case KillPublisher, KillAgent:
 		end, err = s.kill(s.programs[step.Target])
+	case StopPublishers:
+		end, err = s.stopPublishers()
 	case StopControlAPI:
 		end, err = s.fleet.ResumeControlPlane, s.fleet.PauseControlPlane()
 	case StopRuntimeAPI:
@@ -77,6 +79,30 @@ func (s *stage) kill(p *program) (end func() error, err error) {
 		}
 		return err
 	}, p.runs.Kill()
+}
+
+// stopPublishers kills all publishers. It waits for steps that kill a single publisher.
+func (s *stage) stopPublishers() (end func() error, err error) {
+	var problems []error
+	var unlock []func()
+	var starts []func() error
+	for _, id := range s.shape.replicas() {
+		unlock = append(unlock, s.locks.take(replica(id)))
+		start, err := s.kill(s.programs[id])
+		starts, problems = append(starts, start), append(problems, err)
+	}
+	return func() error {
+		for len(starts) > 0 {
+			if err := starts[0](); err != nil {
+				return err
+			}
+			starts = starts[1:]
+		}
+		for _, f := range unlock {
+			f()
+		}
+		return nil
+	}, errors.Join(problems...)
 }
 
 func fill(v *volume) (end func() error, err error) {

@@ -94,7 +94,7 @@ func (s *stage) promote(ctx context.Context, version string, broken bool) error 
 	}
 	s.channel = version
 	s.mu.Unlock()
-	return s.repo.push(ctx, "promote "+version, map[string]any{"releases/" + scaler: release(version)})
+	return s.commit(ctx, "promote "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
 // putBack commits the previous version for the channel.
@@ -107,7 +107,7 @@ func (s *stage) putBack(ctx context.Context) error {
 	s.channel = version
 	s.mu.Unlock()
 	s.story.Add("the channel is set back to %s", version)
-	return s.repo.push(ctx, "put back "+version, map[string]any{"releases/" + scaler: release(version)})
+	return s.commit(ctx, "put back "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
 // newestRollout returns the name of the newest rollout, or "" if no rollout exists.
@@ -198,7 +198,7 @@ func (s *stage) window(ctx context.Context, id string, closed bool) error {
 func (s *stage) last(ctx context.Context) {
 	s.checker.Unpoliced()
 	s.insist(ctx, "remove the policy", func() error {
-		return s.repo.push(ctx, "no policy any more", map[string]any{"policy": nil})
+		return s.commit(ctx, "no policy any more", map[string]any{"policy": nil})
 	})
 	s.insist(ctx, "the policy is gone", func() error {
 		err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "careful"},

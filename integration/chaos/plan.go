@@ -39,6 +39,7 @@ const (
 	SlowWay         Kind = "slow connections down"
 	ForgetWay       Kind = "drop open connections silently"
 	SetClock        Kind = "set a clock to a wrong time"
+	StopPublishers  Kind = "stop all publishers until bundles expire"
 )
 
 // Disasters.
@@ -146,6 +147,13 @@ var disasters = []weight{
 	{LimitObjects, 4, 2 * time.Second, 15 * time.Second},
 }
 
+// bundleValidity is the validity of bundles with Shape.Expiry. It is shorter than the validity of agents' certificates,
+// which a stopped publisher cannot renew.
+const bundleValidity = 30 * time.Second
+
+// expiry lists the additional steps of Shape.Expiry.
+var expiry = []weight{{StopPublishers, 4, bundleValidity + 5*time.Second, bundleValidity + 20*time.Second}}
+
 // shifts lists the clock shifts. Agents tolerate small shifts. After a larger shift, they refuse bundles.
 var shifts = []time.Duration{
 	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
@@ -165,6 +173,9 @@ func (s Shape) weights() []weight {
 	}
 	if s.Disasters {
 		all = append(all, disasters...)
+	}
+	if s.Expiry {
+		all = append(all, expiry...)
 	}
 	return all
 }
@@ -243,12 +254,19 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 	switch s.Kind {
 	case KillPublisher:
 		s.Target = fmt.Sprint(g.random.IntN(g.shape.Replicas))
-		return "replica " + s.Target, true
+		return replica(s.Target), g.until[allPublishers] <= g.now
+	case StopPublishers:
+		return allPublishers, !slices.ContainsFunc(g.shape.replicas(), func(id string) bool {
+			return g.until[replica(id)] > g.now
+		})
 	case KillAgent, StopRuntimeAPI, EditObject, DeleteObject, RestoreRuntime, DeleteManifests, StopServing, LimitObjects:
 		if g.shape.Real == 0 {
 			return "", false
 		}
 		s.Target = RealID(g.random.IntN(g.shape.Real))
+		if g.shape.isMixed(s.Target) && isDisaster(s.Kind) {
+			return "", false // earlier agents have errors in disasters that are fixed since then
+		}
 		if s.Kind == StopRuntimeAPI || s.Kind == RestoreRuntime {
 			return "API server of " + s.Target, true
 		}
@@ -283,6 +301,16 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 		return "registry", true // one registry fault at a time keeps the log readable
 	}
 	return string(s.Kind), true
+}
+
+// allPublishers is the value of Step.About for all publishers.
+const allPublishers = "all publishers"
+
+// replica returns the value of Step.About for a publisher.
+func replica(id string) string { return "replica " + id }
+
+func isDisaster(kind Kind) bool {
+	return slices.ContainsFunc(disasters, func(w weight) bool { return w.kind == kind })
 }
 
 func (g *generator) anyRuntime() string {
@@ -320,7 +348,7 @@ func Counts(plan []Step) string {
 		counts[s.Kind]++
 	}
 	var lines strings.Builder
-	for _, w := range slices.Concat(weights, network, clocks, disasters) {
+	for _, w := range slices.Concat(weights, network, clocks, disasters, expiry) {
 		if counts[w.kind] > 0 {
 			fmt.Fprintf(&lines, "%6d  %s\n", counts[w.kind], w.kind)
 		}

@@ -21,7 +21,7 @@ func TestSeedDeterminesPlan(t *testing.T) {
 
 func TestPlanOfAnHourHasEveryKindOfFault(t *testing.T) {
 	troubled := small
-	troubled.Network, troubled.Clocks, troubled.Disasters = true, true, true
+	troubled.Network, troubled.Clocks, troubled.Disasters, troubled.Expiry = true, true, true, true
 	counts := Counts(Generate(1, troubled, time.Hour))
 	for _, w := range troubled.weights() {
 		if !strings.Contains(counts, string(w.kind)) {
@@ -38,6 +38,7 @@ func TestPlanCanBeExecuted(t *testing.T) {
 		versions, last := 0, time.Duration(0)
 		shape := small
 		shape.Network, shape.Clocks, shape.Disasters = seed%2 == 1, seed%3 == 1, seed%5 == 1
+		shape.Expiry = seed%3 == 2
 		for _, s := range Generate(seed, shape, length) {
 			if s.At < last || s.At+s.For > length {
 				t.Errorf("seed %d: %s begins at %s, after %s, and ends after %s", seed, s, s.At, last, length)
@@ -69,6 +70,19 @@ func TestPlanCanBeExecuted(t *testing.T) {
 					t.Errorf("seed %d: %s overlaps another disturbance of its target", seed, s)
 				}
 				busy[way] = s.At + s.For
+			case KillPublisher:
+				if busy[allPublishers] > s.At {
+					t.Errorf("seed %d: %s overlaps an outage of all publishers", seed, s)
+				}
+				busy["a publisher"] = max(busy["a publisher"], s.At+s.For)
+			case StopPublishers:
+				if busy["a publisher"] > s.At || busy[allPublishers] > s.At {
+					t.Errorf("seed %d: %s overlaps another outage of a publisher", seed, s)
+				}
+				if s.For <= bundleValidity && s.At+s.For < length {
+					t.Errorf("seed %d: %s is too short for bundles to expire", seed, s)
+				}
+				busy[allPublishers] = s.At + s.For
 			case StopRuntimeAPI, RestoreRuntime, StopControlAPI, RestoreControl:
 				api := "API server of " + s.Target
 				if busy[api] > s.At {

@@ -3,21 +3,27 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
 
 // repository is the control plane's Git repository, served over HTTP.
 type repository struct {
-	mu     sync.Mutex // serializes commits
-	dir    string
-	server *httptest.Server
+	mu      sync.Mutex // serializes commits
+	dir     string
+	server  *httptest.Server
+	written map[string]*unstructured.Unstructured // objects that stage.write applied, by name
 }
 
 func newRepository(ctx context.Context, dir string) (*repository, error) {
@@ -26,7 +32,9 @@ func newRepository(ctx context.Context, dir string) (*repository, error) {
 		return nil, err
 	}
 	bare := filepath.Join(dir, "served", "fleet.git")
-	r := &repository{dir: filepath.Join(dir, "checkout")}
+	r := &repository{
+		dir: filepath.Join(dir, "checkout"), written: map[string]*unstructured.Unstructured{},
+	}
 	for _, folder := range []string{filepath.Dir(bare), r.dir} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return nil, err
@@ -59,6 +67,41 @@ func (r *repository) git(ctx context.Context, args ...string) error {
 		return fmt.Errorf("git %v: %w\n%s", args, err, output)
 	}
 	return nil
+}
+
+// commit makes objects the wanted state of the control plane, as an operator. It pushes them to Git, or writes them if
+// publishers have shards. The keys are file names. A nil object is removed.
+func (s *stage) commit(ctx context.Context, subject string, objects map[string]any) error {
+	if !s.shape.Shards {
+		return s.repo.push(ctx, subject, objects)
+	}
+	for _, name := range slices.Sorted(maps.Keys(objects)) {
+		if err := s.write(ctx, name, objects[name]); err != nil {
+			return fmt.Errorf("%s: %w", subject, err)
+		}
+	}
+	return nil
+}
+
+// write applies an object, or deletes the last object with the name.
+func (s *stage) write(ctx context.Context, name string, object any) error {
+	s.repo.mu.Lock()
+	defer s.repo.mu.Unlock()
+	if object == nil {
+		if last := s.repo.written[name]; last != nil {
+			return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, last))
+		}
+		return nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return err
+	}
+	delete(fields, "status")
+	o := &unstructured.Unstructured{Object: fields}
+	s.repo.written[name] = o.DeepCopy()
+	return s.fleet.Control.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("operators"),
+		client.ForceOwnership)
 }
 
 // push commits objects to files, whose names are the keys. A nil object removes the file.

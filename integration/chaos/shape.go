@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
 )
 
@@ -15,10 +16,42 @@ type Shape struct {
 	Clocks bool
 	// Disasters adds restores of API servers, missing APIs and quotas.
 	Disasters bool
+	// Mixed is the commit of an earlier release whose agent every second real runtime runs. It is empty if all runtimes
+	// run the current agent.
+	Mixed string
+	// Shards divides the fleet among all publishers. Operators then write to the control plane instead of Git.
+	Shards bool
+	// Expiry makes bundles expire after bundleValidity, and adds outages of all publishers that last longer.
+	Expiry bool
+	// Notifications makes the registry notify the first publisher, and this publisher notify agents.
+	Notifications bool
 }
 
 // RealID returns the name of an initial real runtime.
 func RealID(i int) string { return fmt.Sprintf("real-%d", i) }
+
+// isMixed reports whether a real runtime runs the agent of Shape.Mixed.
+func (s Shape) isMixed(id string) bool {
+	for i := 1; i < s.Real && s.Mixed != ""; i += 2 {
+		if id == RealID(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// Check returns an error if the programs do not support the combination of options.
+func (s Shape) Check() error {
+	switch {
+	case s.Shards && s.Notifications:
+		return errors.New("publishers with shards receive no notifications: set shards or notifications")
+	case s.Expiry && s.Clocks:
+		return errors.New("a clock that is wrong by hours makes all bundles expire: set expiry or clocks")
+	case s.Mixed != "" && s.Clocks:
+		return errors.New("the clock of an earlier agent cannot be set: set mixed or clocks")
+	}
+	return nil
+}
 
 // All returns the names of the initial runtimes.
 func (s Shape) All() []string {
@@ -28,6 +61,15 @@ func (s Shape) All() []string {
 	}
 	for i := range s.Simulated {
 		all = append(all, SimulatedID(i))
+	}
+	return all
+}
+
+// replicas returns the targets of steps for a single publisher.
+func (s Shape) replicas() []string {
+	var all []string
+	for i := range s.Replicas {
+		all = append(all, fmt.Sprint(i))
 	}
 	return all
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -59,12 +58,14 @@ type stage struct {
 	storage  *volume // nil if no volume can be mounted; steps then fill no disks
 	cache    *volume
 	troubles troubles
-	tap      *tap
-	reals    map[string]*fleet.Runtime
-	ways     map[string]*fleet.Proxy // by the names that Shape.ways returns
-	proxies  []*fleet.Proxy          // proxies outside of the fleet
-	programs map[string]*program
-	clusters cluster.Pool
+	// notifications are the addresses of the first publisher, or nil without notifications.
+	notifications *fleet.Notifications
+	tap           *tap
+	reals         map[string]*fleet.Runtime
+	ways          map[string]*fleet.Proxy // by the names that Shape.ways returns
+	proxies       []*fleet.Proxy          // proxies outside of the fleet
+	programs      map[string]*program
+	clusters      cluster.Pool
 
 	began time.Time
 	once  sync.Mutex // serializes key changes and new simulated runtimes
@@ -89,22 +90,32 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 	if s.repo, err = newRepository(ctx, filepath.Join(s.dir, "git")); err != nil {
 		return err
 	}
-	flags := slices.Concat(s.repo.flags(), []string{
+	rights := []string{"publisher.yaml", "git.yaml"}
+	flags := s.repo.flags()
+	if s.shape.Shards {
+		rights, flags = []string{"publisher.yaml", "shards.yaml"}, []string{"--shards=6"} // as in shards.yaml
+	}
+	flags = append(flags,
 		"--set", "registry-check-interval=3s", "--set", "keys-poll-interval=1s", "--set", "component-poll-interval=5s",
 		"--set", "certificate-validity=90s",
 		"--set", "leader-election-lease-duration=8s", "--set", "leader-election-renew-deadline=6s",
 		"--set", "leader-election-retry-period=1s", "--metrics-auth=false",
-	})
+	)
 	host := s.registry.Host()
 	if s.shape.Network {
 		if host, err = s.lead(publishersToRegistry, host); err != nil {
 			return err
 		}
 	}
+	validity := time.Duration(0)
+	if s.shape.Expiry {
+		validity = bundleValidity
+	}
 	s.fleet = fleet.New(fleet.Options{
-		Dir: s.dir, Progress: progress, RegistryHost: host, RegistryBeside: s.registry.Host(), Links: true,
+		Validity: validity,
+		Dir:      s.dir, Progress: progress, RegistryHost: host, RegistryBeside: s.registry.Host(), Links: true,
 		LeaderElect: true, Clusters: &s.clusters,
-		PublisherFlags: flags, PublisherRights: []string{"publisher.yaml", "git.yaml"},
+		PublisherFlags: flags, PublisherRights: rights, Notifications: s.notifications,
 		AgentFlags: []string{
 			"--set", "leader-election-lease-duration=8s", "--set", "leader-election-renew-deadline=6s",
 			"--set", "leader-election-retry-period=1s",
@@ -149,7 +160,14 @@ func (s *stage) addRegistry(ctx context.Context) error {
 	if s.cache, err = newVolume(filepath.Join(s.dir, "cache"), 32<<20); err != nil && !errors.Is(err, errNoVolume) {
 		return err
 	}
-	if s.registry, err = registry.Start(ctx, registry.Options{Dir: dir}); err != nil {
+	options := registry.Options{Dir: dir}
+	if s.shape.Notifications {
+		if s.notifications, err = fleet.NewNotifications(); err != nil {
+			return err
+		}
+		options.NotifyURL, options.NotifyToken = s.notifications.ReceiverURL(), s.notifications.Token
+	}
+	if s.registry, err = registry.Start(ctx, options); err != nil {
 		return err
 	}
 	s.registry.Intercept(s.answer)
@@ -185,7 +203,7 @@ func (s *stage) offer(ctx context.Context) error {
 	s.checker.Promoted(scaler, FirstVersion, false)
 	files["releases/"+scaler] = release(FirstVersion)
 	s.channel, s.before = FirstVersion, FirstVersion
-	return s.repo.push(ctx, "offer everything", files)
+	return s.commit(ctx, "offer everything", files)
 }
 
 // lastVersion is promoted after all faults have ended. It is newer than all other versions.
@@ -227,6 +245,13 @@ func (s *stage) addPublisher(i int) error {
 	flags := []string{"--metrics-bind-address", metrics}
 	if s.cache != nil && i == 0 {
 		flags = append(flags, "--component-cache", s.cache.dir)
+	}
+	if s.notifications != nil && i > 0 { // the registry and the agents know only the addresses of the first publisher
+		others, err := fleet.NewNotifications()
+		if err != nil {
+			return err
+		}
+		flags = append(flags, "--receiver-bind-address="+others.Receiver, "--notifications-bind-address="+others.Agents)
 	}
 	if s.shape.Network {
 		flag, err := s.throughProxy(publisherToAPI(i), s.fleet.PublisherKubeconfig())
@@ -301,6 +326,13 @@ func (s *stage) addReal(ctx context.Context, id string) error {
 		return err
 	}
 	r.AgentFlags = append(r.AgentFlags, "--metrics-bind-address", metrics)
+	if s.shape.isMixed(id) {
+		programs, err := fleet.BuildAt(ctx, s.shape.Mixed)
+		if err != nil {
+			return err
+		}
+		r.AgentProgram = programs.Agent
+	}
 	if link, ok := r.Link().(*fleet.Proxy); ok && s.shape.Network {
 		flag, err := s.throughProxy(agentToAPI(id), r.AgentKubeconfig())
 		if err != nil {

@@ -129,7 +129,8 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 		args = append(args, through...)
 	}
 	return r.fleet.start(Command{
-		Binary: r.fleet.binaries.Agent, Args: append(args, flags...), Log: filepath.Join(r.fleet.Dir, r.ID+".log"),
+		Binary: cmp.Or(r.AgentProgram, r.fleet.binaries.Agent), Args: append(args, flags...),
+		Log: filepath.Join(r.fleet.Dir, r.ID+".log"),
 	})
 }
 

@@ -31,6 +31,9 @@ type Runtime struct {
 	// AgentFlags are added to the agent's command line at its next start.
 	AgentFlags []string
 
+	// AgentProgram is the path of the agent at its next start. Empty means the fleet's agent.
+	AgentProgram string
+
 	// location is the registry prefix of the agent. Empty means the fleet's prefix.
 	location string
 	fleet    *Fleet

@@ -41,6 +41,14 @@ func main() {
 		"also shift the clocks of programs by hours or days; this builds the programs with a changed time.Now")
 	flags.BoolVar(&options.Shape.Disasters, "disasters", false,
 		"also restore API servers from earlier snapshots, remove APIs and set quotas")
+	flags.StringVar(&options.Shape.Mixed, "mixed", "",
+		"commit of an earlier release whose agent every second real runtime runs; its first build takes minutes")
+	flags.BoolVar(&options.Shape.Shards, "shards", false,
+		"divide the fleet among the publishers; operators then write to the control plane instead of Git")
+	flags.BoolVar(&options.Shape.Expiry, "expiry", false,
+		"make bundles expire after 30 seconds, and also stop all publishers for longer")
+	flags.BoolVar(&options.Shape.Notifications, "notifications", false,
+		"let the registry notify a publisher, and the publisher notify agents")
 	flags.BoolVar(&options.Soak, "soak", false, "inject no faults, and check whether memory, goroutines and files grow")
 	flags.BoolVar(&plan, "plan", false, "print the plan without running it")
 	flags.BoolVar(&compile, "compile", false, "build the programs for --clocks without running a plan")
@@ -53,7 +61,11 @@ func main() {
 		os.Exit(2)
 	}
 	options.Shape.Replicas = 2
-	var err error
+	err := options.Shape.Check()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(2)
+	}
 	if options.Dir, err = filepath.Abs(dir); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
@@ -152,6 +164,18 @@ func flagsOf(shape chaos.Shape) string {
 	}
 	if shape.Disasters {
 		flags = append(flags, "--disasters")
+	}
+	if shape.Mixed != "" {
+		flags = append(flags, "--mixed="+shape.Mixed)
+	}
+	if shape.Shards {
+		flags = append(flags, "--shards")
+	}
+	if shape.Expiry {
+		flags = append(flags, "--expiry")
+	}
+	if shape.Notifications {
+		flags = append(flags, "--notifications")
 	}
 	if len(flags) == 0 {
 		return ""
