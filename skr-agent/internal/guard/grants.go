@@ -82,8 +82,8 @@ func isAgentResource(resource string) bool {
 		"modulereleasemetas"}, resource)
 }
 
-// listAt returns a list in an object. Like Kubernetes, it treats the value null as a missing field. Charts write null for
-// an empty list.
+// listAt returns a list in an object. Like Kubernetes, it treats the value null as a missing field. Charts write null
+// for an empty list.
 func listAt(o *unstructured.Unstructured, path ...string) ([]any, error) {
 	for n := range path {
 		value, found, err := unstructured.NestedFieldNoCopy(o.Object, path[:n+1]...)
