@@ -135,7 +135,8 @@ func collect(found []placed) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// wellFormed returns an error if an object lacks apiVersion, kind or name, or if a label or annotation is not a string.
+// wellFormed returns an error if an object lacks apiVersion, kind or name, or if its name, its namespace, a label or an
+// annotation is not a string.
 func wellFormed(object *unstructured.Unstructured) error {
 	switch {
 	case object.GetAPIVersion() == "":
@@ -146,7 +147,16 @@ func wellFormed(object *unstructured.Unstructured) error {
 	if _, err := schema.ParseGroupVersion(object.GetAPIVersion()); err != nil {
 		return fmt.Errorf("%s: %w", object.GetKind(), err)
 	}
-	if object.GetName() == "" {
+	for _, field := range []string{"name", "namespace"} {
+		value, found, _ := unstructured.NestedFieldNoCopy(object.Object, "metadata", field)
+		if _, isText := value.(string); found && value != nil && !isText {
+			return fmt.Errorf("%s: metadata.%s must be a string: put it in quotes", object.GetKind(), field)
+		}
+	}
+	switch {
+	case object.GetName() == "" && object.GetGenerateName() != "":
+		return fmt.Errorf("%s with metadata.generateName: set metadata.name instead", object.GetKind())
+	case object.GetName() == "":
 		return fmt.Errorf("%s without metadata.name", object.GetKind())
 	}
 	for _, field := range []string{"labels", "annotations"} {

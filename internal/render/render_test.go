@@ -123,6 +123,18 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 			[]byte(configMap("a") + "---\napiVersion: v1\nkind: Secret\n"), v1beta2.OCIRef,
 			"document 2: Secret without metadata.name",
 		},
+		"object with a generated name": {
+			[]byte("apiVersion: v1\nkind: Secret\nmetadata: {generateName: a-}"), v1beta2.OCIRef,
+			"document 1: Secret with metadata.generateName: set metadata.name instead",
+		},
+		"name that is a number": {
+			[]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: 12}"), v1beta2.OCIRef,
+			"document 1: Secret: metadata.name must be a string: put it in quotes",
+		},
+		"namespace that is a number": {
+			[]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: 12}"), v1beta2.OCIRef,
+			"document 1: Secret: metadata.namespace must be a string: put it in quotes",
+		},
 		"invalid file after a valid file": {
 			archive(t, yamlFile("a.yaml", configMap("a")), yamlFile("b.yaml", "a: [")), v1beta2.OCIDir,
 			"b.yaml, document 1: document 1:",
