@@ -118,12 +118,14 @@ test-cosign: ## run the commands of docs/guides/provenance.md with crane, jq and
 # The scenarios cover features that differ between Kubernetes versions: policies, webhooks, RBAC, server-side apply.
 KUBERNETES_SCENARIOS := 'TestDefaultChartRightsSufficeForAModule|TestModuleIsInstalledUpgradedPrunedAndRemoved|TestHelmInstallsUpgradesAndRemovesTheCharts'
 
-test-kubernetes: build ## install, upgrade and remove charts and modules on the oldest and the newest supported API server, which are built once (minutes)
+test-kubernetes: build ## install, upgrade and remove charts and modules on the oldest and the newest supported API server, which are built once (minutes), and upgrade an API server below a running agent
 	@set -e; for limit in oldest newest; do \
 	  assets=$$(go run ./hack/assets/cmd/assets -kubernetes $$limit); echo "== $$limit: $$assets"; \
 	  KUBEBUILDER_ASSETS="$$assets" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" TMPDIR="$$(hack/scratch)" go test -count=1 -vet=off -timeout $(TIMEOUT) \
 	    -run $(KUBERNETES_SCENARIOS) ./integration/scenario ./integration/chart; \
 	done
+	@TMPDIR="$$(hack/scratch)" KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
+	  go test -count=1 -vet=off -timeout $(TIMEOUT) -run TestKubernetesUpgrade ./skr-agent/internal/install
 
 # Versions of the programs for the test of a registry on S3.
 VERSITYGW_VERSION := v1.8.0

@@ -26,11 +26,10 @@ func EnsureLimit(ctx context.Context, limit string, progress io.Writer) (string,
 	if err != nil {
 		return "", err
 	}
-	base, err := os.UserCacheDir()
+	dir, err := limitDir(version)
 	if err != nil {
-		return "", fmt.Errorf("find a cache folder: %w", err)
+		return "", err
 	}
-	dir := filepath.Join(base, "kyma-pull", fmt.Sprintf("kubernetes-%s-%s-%s", version, runtime.GOOS, runtime.GOARCH))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("create the cache folder: %w", err)
 	}
@@ -54,6 +53,25 @@ func EnsureLimit(ctx context.Context, limit string, progress io.Writer) (string,
 		ldflags: versionFlags(version),
 	}
 	return dir, build(ctx, server, dir, progress)
+}
+
+// CachedLimit returns the path of kube-apiserver in the oldest or newest supported version, or "" if EnsureLimit has
+// not built it on this machine.
+func CachedLimit(limit string) string {
+	dir, err := limitDir(Limits[limit])
+	if err != nil {
+		return ""
+	}
+	return find("kube-apiserver", dir)
+}
+
+func limitDir(version string) (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find a cache folder: %w", err)
+	}
+	name := fmt.Sprintf("kubernetes-%s-%s-%s", version, runtime.GOOS, runtime.GOARCH)
+	return filepath.Join(base, "kyma-pull", name), nil
 }
 
 // versionFlags returns linker flags that set kube-apiserver's version. Clients that compare versions would reject the

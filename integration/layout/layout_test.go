@@ -48,7 +48,9 @@ var forbiddenInAgent = []string{
 }
 
 // forTests lists packages of hack that all tests can import.
-var forTests = []string{module + "/hack/lender", module + "/hack/pristine", module + "/hack/suite"}
+var forTests = []string{
+	module + "/hack/assets", module + "/hack/lender", module + "/hack/pristine", module + "/hack/suite",
+}
 
 type goPackage struct {
 	ImportPath, Dir, Name              string

@@ -336,7 +336,7 @@ func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
 	}
 	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), versions...)
 	if meta.IsNoMatchError(err) {
-		return false, errUnknownKind
+		return false, unservedKind{gvk, i.cluster.RESTMapper()}
 	}
 	if err != nil {
 		return false, err

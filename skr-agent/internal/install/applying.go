@@ -119,6 +119,9 @@ func (i *Installer) applyStage(
 		if err == nil {
 			live, err = a.applyTaking(ctx, o)
 		}
+		if isUnserved(err) {
+			err = a.explainUnserved(k.GroupKind(), err)
+		}
 		if err != nil {
 			if isTemporary(err) && !isTransient(err) {
 				return applied, errors.Join(append(refused, objectError{k, err})...)

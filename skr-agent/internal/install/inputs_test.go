@@ -81,7 +81,8 @@ func TestPruneDeletesObjectsOfUnservedVersions(t *testing.T) {
 	})
 	require.NoError(t, client.IgnoreNotFound(w.client.Delete(t.Context(), configMap("beside", nil))))
 	w.start()
-	w.state("other", v1beta2.StateError, "the API server does not serve this kind")
+	w.state("other", v1beta2.StateError,
+		"the API server does not serve this kind in this version: change apiVersion to derrick.example.org/v1")
 	w.eventually("drift of another object is reverted", func() bool {
 		return w.exists(&corev1.ConfigMap{}, home, "beside")
 	})

@@ -55,7 +55,8 @@ func (a *actor) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) error
 
 var errAbsentKind = errors.New("the API server does not serve this kind in any version")
 
-// isUnserved reports whether an error means that a version or kind is not served.
+// isUnserved reports whether an error means that a version or kind is not served. For an unserved version of a built-in
+// kind, the API server returns a Status without details. The Status of a missing object names the object.
 func isUnserved(err error) bool {
 	if err == nil {
 		return false
@@ -67,9 +68,46 @@ func isUnserved(err error) bool {
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
+	if d := status.Status().Details; d.Kind == "" && d.Name == "" && len(d.Causes) == 0 {
+		return true
+	}
 	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
 		return c.Type == metav1.CauseTypeUnexpectedServerResponse
 	})
+}
+
+// unservedVersion returns the error for an object in an unserved version of a kind that is served in another version.
+func unservedVersion(served schema.GroupVersion) error {
+	return fmt.Errorf("%w in this version: change apiVersion to %s", errUnknownKind, served)
+}
+
+// unservedKind is the error for a kind that is not served in a version. Its message names a served version of the kind,
+// which only the message looks up, because an unserved kind is not an error while its CRD is being installed.
+type unservedKind struct {
+	schema.GroupVersionKind
+	mapper meta.RESTMapper
+}
+
+func (e unservedKind) Is(target error) bool { return target == errUnknownKind }
+
+func (e unservedKind) Error() string {
+	if served, err := e.mapper.RESTMapping(e.GroupKind()); err == nil && e.Version != "" {
+		return unservedVersion(served.GroupVersionKind.GroupVersion()).Error()
+	}
+	return errUnknownKind.Error()
+}
+
+// explainUnserved replaces the API server's error for an unserved version, which does not name the cause. The
+// RESTMapper still contains the version after a Kubernetes upgrade.
+func (a *actor) explainUnserved(gk schema.GroupKind, err error) error {
+	versions, discoverErr := a.servedVersions(gk)
+	switch {
+	case discoverErr != nil:
+		return err
+	case len(versions) == 0:
+		return errUnknownKind
+	}
+	return unservedVersion(schema.GroupVersion{Group: gk.Group, Version: versions[0]})
 }
 
 // isUnconverted reports whether the API server may have failed to convert a stored object to the requested version.

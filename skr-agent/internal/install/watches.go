@@ -3,15 +3,12 @@ package install
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -69,19 +65,6 @@ type writing struct {
 	version string
 	own     ownFields
 }
-
-type kindWatch struct {
-	version string
-	started time.Time
-	stop    context.CancelFunc
-	synced  cache.InformerSynced
-	objects cache.Store
-	refused atomic.Pointer[apierrors.StatusError] // error of a watch that the API server forbids
-	broke   atomic.Int64                          // time of the last failure, in Unix nanoseconds
-}
-
-// unsureAfterBreak is the time after a failure of a watch in which the agent treats the watch as outdated.
-const unsureAfterBreak = 2 * time.Minute
 
 func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {
 	return &watches{
@@ -333,7 +316,11 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	}
 	err = informer.SetTransform(w.shrink)
 	if err == nil {
-		err = informer.SetWatchErrorHandlerWithContext(watch.failed)
+		err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+			if watch.failed(ctx, r, err) {
+				w.markUnserved(gvk.GroupKind(), watch)
+			}
+		})
 	}
 	if err == nil {
 		_, err = informer.AddEventHandler(w.handler(gvk.GroupKind()))
@@ -346,18 +333,12 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	return watch, nil
 }
 
-// failed handles errors of an informer. It does not log the expected errors: those for a CRD that is being deleted or
-// restored, and those for a missing permission.
-func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) {
-	w.broke.Store(time.Now().UnixNano())
-	var refused *apierrors.StatusError
-	switch {
-	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
-		log.FromContext(ctx).V(1).Info("kind is no longer served", "error", err.Error())
-	case apierrors.IsForbidden(err) && !w.synced() && errors.As(err, &refused):
-		w.refused.Store(refused)
-	default:
-		cache.DefaultWatchErrorHandler(ctx, r, err)
+// markUnserved records all objects of a watch as changed. Their Manifests then report that the version is not served.
+func (w *watches) markUnserved(gk schema.GroupKind, watch *kindWatch) {
+	for _, obj := range watch.objects.List() {
+		if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			w.changed(gk, o, nil)
+		}
 	}
 }
 

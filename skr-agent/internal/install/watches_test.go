@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
@@ -45,6 +46,28 @@ func TestApplyIsRecordedByObjectUID(t *testing.T) {
 	w.handler(deployment).OnDelete(seen)
 	if w.isOwn(k, "9") {
 		t.Error("the deletion of the object must drop the record")
+	}
+}
+
+func TestVersionIsUnservedAfterRepeatedFailures(t *testing.T) {
+	absent := apierrors.NewNotFound(schema.GroupResource{Resource: "webs"}, "")
+	other := errors.New("connection refused")
+	now := time.Now()
+	watch := &kindWatch{}
+	for n, step := range []struct {
+		err   error
+		after time.Duration
+		want  bool
+	}{
+		{absent, time.Second, false}, {absent, time.Second, false}, {other, time.Second, false},
+		{absent, time.Second, false}, {absent, time.Second, false}, {absent, time.Second, true},
+		{absent, time.Second, false}, {absent, unsureAfterBreak + time.Second, false},
+		{absent, time.Second, false}, {absent, time.Second, true},
+	} {
+		now = now.Add(step.after)
+		if got := watch.becameUnserved(step.err, now); got != step.want {
+			t.Errorf("failure %d: got %t, want %t", n, got, step.want)
+		}
 	}
 }
 

@@ -102,8 +102,12 @@ func newWorldWith(t *testing.T, options Options) *world {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
+	return newWorldAt(t, renewed(t), options)
+}
+
+// newWorldAt starts an installer for an API server.
+func newWorldAt(t *testing.T, cfg *rest.Config, options Options) *world {
 	ctrl.SetLogger(zap.New(zap.WriteTo(testLog{t}), zap.UseDevMode(true)))
-	cfg := renewed(t)
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, v1beta2.AddToScheme(scheme))
