@@ -19,6 +19,11 @@ import (
 // applyTaking applies an object and takes over the fields that lifecycle-manager owns.
 func (a *actor) applyTaking(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := a.applyObject(ctx, o)
+	if namesLostVersion(err) {
+		if err = a.replaceLostVersions(ctx, o); err == nil {
+			live, err = a.applyObject(ctx, o)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
