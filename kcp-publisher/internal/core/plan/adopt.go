@@ -101,13 +101,18 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 	default:
 		adopted.Deviation = deviation(stored, last, root, now)
 		if usable {
-			adopted.Sequence = max(adopted.Sequence, found.Predicate.Sequence)
-		}
-		if usable && last.Digest != "" && found.Predicate.Sequence > last.Sequence {
-			adopted.Newer = found
+			adopted.surpass(found, last)
 		}
 	}
 	return adopted
+}
+
+// surpass makes the next bundle newer than a bundle in the registry that is not the last published bundle.
+func (a *Adopted) surpass(found *Published, last Memory) {
+	a.Sequence = max(a.Sequence, found.Predicate.Sequence)
+	if last.Digest != "" && found.Predicate.Sequence > last.Sequence {
+		a.Newer = found
+	}
 }
 
 // Applicable returns a bundle in the registry that the runtime may have applied although it is not certainly the last
