@@ -19,8 +19,8 @@ import (
 // applyTaking applies an object and takes over the fields that lifecycle-manager owns.
 func (a *actor) applyTaking(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := a.applyObject(ctx, o)
-	if namesLostVersion(err) {
-		if err = a.replaceLostVersions(ctx, o); err == nil {
+	if isUnconverted(err) && guard.IsCustom(o.GroupVersionKind().Group) {
+		if replaced, replaceErr := a.replaceLostVersions(ctx, o); replaced && replaceErr == nil {
 			live, err = a.applyObject(ctx, o)
 		}
 	}
