@@ -94,8 +94,12 @@ func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 		if p.facts.Admitted != reconcile.Yes {
 			return false // a later reconcile writes the refusal
 		}
-		k.setSilent(p, p.newest)
-		p.kyma.Status = ingest.HeldBy(p.kyma.Status, p.renewed, k.holding(p.facts.Changing), p.kyma.Generation, k.Now())
+		facts := ingest.Facts{Generation: p.kyma.Generation, Published: p.renewed, Deleting: p.facts.Deleted}
+		if silent := k.setSilent(p, p.newest); !silent && p.newest.Refused == nil {
+			facts.Report = p.newest.Accepted
+		}
+		facts.Silence, _, _ = k.Rules.Allowed(p.kyma) // setSilent ignores an invalid annotation, too
+		p.kyma.Status = ingest.HeldBy(p.kyma.Status, facts, k.holding(p.facts.Changing), k.Now())
 		return true
 	}
 	return false

@@ -91,7 +91,7 @@ func (w *world) status() *v1beta2.Kyma {
 		ingest.Remember(&w.kyma.Status, *w.facts.Report, "key", "thumbprint", w.lastReport)
 	}
 	w.kyma.Status = ingest.Status(w.kyma.Status, w.facts, w.now)
-	w.kyma.Status = ingest.HeldBy(w.kyma.Status, nil, w.holding, 3, w.now)
+	w.kyma.Status = ingest.HeldBy(w.kyma.Status, ingest.Facts{Generation: 3}, w.holding, w.now)
 	return &w.kyma
 }
 

@@ -1,33 +1,101 @@
 package ingest
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 // HeldBy returns the status of a Kyma while a Git commit is partially applied. During this time, the publisher only
-// renews bundles. commit describes the Git commit. If commit is empty, the condition does not change.
-func HeldBy(
-	before v1beta2.KymaStatus, renewed *plan.Published, commit string, generation int64, now time.Time,
-) v1beta2.KymaStatus {
+// renews bundles and reads reports. facts contains the renewed bundle and the latest report. Without a renewed bundle,
+// the states of modules do not change. commit describes the Git commit. If commit is empty, the condition Publishing
+// does not change.
+func HeldBy(before v1beta2.KymaStatus, facts Facts, commit string, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
-	if r := after.Runtime; r != nil && renewed != nil && r.Published != nil &&
-		r.Published.Digest != renewed.Digest.String() {
-		last, next := *r.Published, renewed.Record()
-		next.Given, next.Certificate = last.Given, lastCertificate(before.Runtime, next)
-		next.Earlier = earlierBundles(before.Runtime, Facts{Published: renewed})
-		r.Published = &next
+	if r := after.Runtime; r != nil && facts.Published != nil && r.Published != nil {
+		recordRenewal(r, before.Runtime, facts)
+		if facts.Report != nil {
+			updateModules(&after, before, facts, now)
+		}
 	}
 	if commit != "" {
-		set := setter(&after.Conditions, generation, now)
+		set := setter(&after.Conditions, facts.Generation, now)
 		set(v1beta2.ConditionPublishing, v1beta2.ReasonCommitHeld, commit+": bundles are renewed without a change",
 			false)
 	}
 	return after
+}
+
+func recordRenewal(r, before *v1beta2.RuntimeStatus, facts Facts) {
+	if r.Published.Digest == facts.Published.Digest.String() {
+		return
+	}
+	last, next := *r.Published, facts.Published.Record()
+	next.Given, next.Certificate = last.Given, lastCertificate(before, next)
+	next.Earlier = earlierBundles(before, Facts{Published: facts.Published})
+	r.Published = &next
+}
+
+// updateModules sets the states of modules that the report changes, and the fields that depend on these states. A
+// module keeps its state if the control plane could not resolve it, because nothing is resolved now, or if the report is
+// about an earlier version of the module.
+func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts Facts, now time.Time) {
+	facts.Templates = map[string]v1beta2.PartialMeta{}
+	for _, m := range before.Modules {
+		if m.Template != nil {
+			facts.Templates[m.Template.PartialMeta.Name] = m.Template.PartialMeta
+		}
+	}
+	facts.unchanged = unchangedSince(*after.Runtime.Published, facts, now)
+	why := reasonsOf(before)
+	reported, reasons := modules(before.Modules, nil, facts)
+	changed := false
+	for i, m := range after.Modules {
+		at := slices.IndexFunc(why.Modules, func(r v1beta2.ModuleReasons) bool { return r.Name == m.Name })
+		next := slices.IndexFunc(reported, func(r v1beta2.ModuleStatus) bool { return r.Name == m.Name })
+		if at >= 0 && why.Modules[at].Problem != "" || next < 0 || !facts.applies(m.Name) ||
+			reported[next].State == m.State && reported[next].Version == m.Version {
+			continue
+		}
+		after.Modules[i], changed = reported[next], true
+		if at >= 0 {
+			why.Modules = slices.Delete(why.Modules, at, at+1)
+		}
+		for _, r := range reasons {
+			if r.Name == m.Name {
+				why.Modules = append(why.Modules, r)
+			}
+		}
+	}
+	if !changed {
+		return
+	}
+	slices.SortFunc(why.Modules, func(a, b v1beta2.ModuleReasons) int { return strings.Compare(a.Name, b.Name) })
+	after.Runtime.Reasons = nilIfEmpty(why)
+	state := worstOf(after.Modules)
+	if before.State != worstOf(before.Modules) {
+		state = worse(state, before.State) // another cause than a module
+	}
+	if facts.Deleting {
+		state = v1beta2.StateDeleting
+	}
+	after.State, after.ReadyModules = state, v1beta2.CountReady(after.Modules)
+	set := setter(&after.Conditions, facts.Generation, now)
+	moduleStates(*after, set)
+	if c := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); c != nil &&
+		c.Reason == v1beta2.ReasonPublishFailed {
+		return
+	}
+	message, reason := allReady, v1beta2.ReasonReady
+	if state != v1beta2.StateReady {
+		message, reason = readyMessage(*after), v1beta2.ReasonNotReady
+	}
+	set(v1beta2.ConditionReady, reason, message, state == v1beta2.StateReady)
+	after.UpdateLastOperation(before, message, now)
 }
 
 func publishing(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {

@@ -163,18 +163,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	watchers(&after, facts, set)
 	after.State = summarize(after.Modules, facts, silent)
 	after.ReadyModules, after.ObservedGeneration = v1beta2.CountReady(after.Modules), facts.Generation
-	notReady := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool {
-		return m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged
-	})
-	if after.Runtime.Published == nil {
-		set(v1beta2.ConditionModules, v1beta2.ReasonNotReady, noBundle, false)
-	} else if notReady < 0 {
-		set(v1beta2.ConditionModules, v1beta2.ReasonReady, allReady, true)
-	} else {
-		m := after.Modules[notReady]
-		set(v1beta2.ConditionModules, v1beta2.ReasonNotReady,
-			fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see the runtime's Manifest")), false)
-	}
+	moduleStates(after, set)
 	moduleCatalog(facts, set)
 	operation := allReady
 	if after.State != v1beta2.StateReady {
@@ -192,6 +181,22 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	after.UpdateLastOperation(before, operation, now)
 	after.Runtime.History, after.Runtime.Reasons = history(before.Runtime, after, facts), nilIfEmpty(why)
 	return after
+}
+
+// moduleStates sets the condition Modules from the states of the modules.
+func moduleStates(after v1beta2.KymaStatus, set func(string, string, string, bool)) {
+	notReady := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool {
+		return m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged
+	})
+	if after.Runtime.Published == nil {
+		set(v1beta2.ConditionModules, v1beta2.ReasonNotReady, noBundle, false)
+	} else if notReady < 0 {
+		set(v1beta2.ConditionModules, v1beta2.ReasonReady, allReady, true)
+	} else {
+		m := after.Modules[notReady]
+		set(v1beta2.ConditionModules, v1beta2.ReasonNotReady,
+			fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see the runtime's Manifest")), false)
+	}
 }
 
 // setter returns a function that sets a condition. The function changes the condition's transition time only if the

@@ -1,0 +1,83 @@
+package ingest
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+)
+
+// held returns the status after a report during a partially applied commit.
+func (s *scene) held(change func(*Facts)) v1beta2.KymaStatus {
+	s.before = s.status()
+	s.facts.Problems, s.facts.PublishError = nil, nil // nothing is resolved
+	report := *s.facts.Report
+	report.Sequence++
+	report.Modules = append([]bundle.ReportedModule{}, report.Modules...)
+	s.facts.Report = &report
+	change(&s.facts)
+	return HeldBy(s.before, s.facts, "commit 3f0c is partially applied", s.now.Add(time.Minute))
+}
+
+func TestReportedStatesAreShownWhileACommitIsHeld(t *testing.T) {
+	after := healthy().held(func(f *Facts) {
+		reported("keda", v1beta2.StateError, "quota exceeded")(f)
+		f.Report.Modules[0].Reason = reason.Modules[0]
+	})
+	if m := after.Modules[0]; m.State != v1beta2.StateError || m.Message != "quota exceeded" || m.Template == nil {
+		t.Errorf("got module %+v, want the reported error", m)
+	}
+	for kind, want := range map[string]string{v1beta2.ConditionModules: v1beta2.ReasonNotReady,
+		v1beta2.ConditionReady: v1beta2.ReasonNotReady, v1beta2.ConditionPublishing: v1beta2.ReasonCommitHeld} {
+		if c := meta.FindStatusCondition(after.Conditions, kind); c == nil || c.Reason != want {
+			t.Errorf("got condition %s %+v, want reason %s", kind, c, want)
+		}
+	}
+	if after.State != v1beta2.StateError || after.ReadyModules != "1/2" {
+		t.Errorf("got state %s with %s ready modules, want Error and 1/2", after.State, after.ReadyModules)
+	}
+	if why := after.Runtime.Reasons; why == nil || len(why.Modules) != 1 || why.Modules[0].Runtime != v1beta2.Reason(reason.Modules[0]) {
+		t.Errorf("got reasons %+v, want the reported reason", why)
+	}
+}
+
+func TestModuleRecoversWhileACommitIsHeld(t *testing.T) {
+	s := healthy().with(reported("keda", v1beta2.StateError, "quota exceeded"))
+	after := s.held(reported("keda", v1beta2.StateReady, ""))
+	if after.State != v1beta2.StateReady || after.Runtime.Reasons != nil ||
+		!meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReady) {
+		t.Errorf("got state %s, reasons %+v, conditions %+v, want Ready", after.State, after.Runtime.Reasons,
+			after.Conditions)
+	}
+}
+
+func TestHeldCommitKeepsProblemsOfTheControlPlane(t *testing.T) {
+	problem := bundle.Problem{Module: "keda", State: v1beta2.StateError, Message: "no version",
+		Reason: reason.Problems[0]}
+	s := healthy().with(func(f *Facts) { f.Problems = []bundle.Problem{problem} })
+	after := s.held(reported("mail", v1beta2.StateWarning, "one pod is missing"))
+	if m := after.Modules[0]; m.State != v1beta2.StateError {
+		t.Errorf("got module %+v, want the problem", m)
+	}
+	if m := after.Modules[1]; m.State != v1beta2.StateWarning {
+		t.Errorf("got module %+v, want the reported warning", m)
+	}
+	if after.State != v1beta2.StateError {
+		t.Errorf("got state %s, want Error", after.State)
+	}
+}
+
+func TestReportOfAnotherBundleChangesNothingWhileACommitIsHeld(t *testing.T) {
+	s := healthy()
+	after := s.held(func(f *Facts) {
+		f.Report.Observed = &bundle.Observed{Epoch: 1, Sequence: 6, Digest: earlier}
+		reported("keda", v1beta2.StateError, "quota exceeded")(f)
+	})
+	if m := after.Modules[0]; m.State != v1beta2.StateReady {
+		t.Errorf("got module %+v, want its earlier state", m)
+	}
+}
