@@ -35,7 +35,8 @@ func TestRolesNameTheLeasesOfTheSelector(t *testing.T) {
 		name := manager.Identity(base, selector)
 		require.ElementsMatch(t, []string{name, name + "-shard-0", name + "-shard-1", name + "-shard-2"}, got["leases"],
 			selector)
-		require.ElementsMatch(t, []string{name, name + "-heard-0", name + "-heard-1", name + "-heard-2"},
+		require.ElementsMatch(t,
+			[]string{name, name + "-approved", name + "-heard-0", name + "-heard-1", name + "-heard-2"},
 			got["configmaps"], selector)
 	}
 }

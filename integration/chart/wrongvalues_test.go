@@ -117,14 +117,6 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 			page + ", httpRoute: {enabled: true}}",
 			[]string{"ui.httpRoute.parentRefs"},
 		},
-		"shards with Git": {
-			"{shards: 4, git: {url: 'https://git.example/fleet'}}",
-			[]string{"shards: more than 1 cannot be combined with git.url"},
-		},
-		"shards with notifications": {
-			"{shards: 4, notifications: {agents: {enabled: true}}}",
-			[]string{"shards: more than 1 cannot be combined with notifications.receiver.enabled"},
-		},
 		"fewer shards than replicas": {
 			"{shards: 2, replicas: 3}",
 			[]string{"shards: 2 is less than replicas (3)"},

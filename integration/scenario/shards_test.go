@@ -173,12 +173,12 @@ func untilShared(t *testing.T, f *fleet.Fleet, replicas int, gone ...string) (of
 }
 
 // startReplica starts a replica that restarts after it loses its Leases, as in a Pod.
-func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
+func startReplica(t *testing.T, f *fleet.Fleet, name string, flags ...string) *candidate {
 	t.Helper()
 	return runCandidate(t, f, name, fleet.Command{
-		Args: []string{
+		Args: append([]string{
 			"--shards", fmt.Sprint(shards), "--agent-poll-interval", "300ms", "--agent-report-interval", "2s",
-		},
+		}, flags...),
 		Env: []string{"POD_NAME=" + name}, Restart: true,
 	})
 }

@@ -1,8 +1,6 @@
 {{/* Refuses combinations of values that cannot work. */}}
 {{- define "kcp-publisher.checks" -}}
 {{- if gt (int .Values.shards) 1 }}
-{{- if .Values.git.url }}{{ fail "shards: more than 1 cannot be combined with git.url, because one replica applies a commit; remove git.url or set shards to 1" }}{{ end }}
-{{- if or .Values.notifications.receiver.enabled .Values.notifications.agents.enabled }}{{ fail "shards: more than 1 cannot be combined with notifications.receiver.enabled or notifications.agents.enabled" }}{{ end }}
 {{- if lt (int .Values.shards) (int .Values.replicas) }}{{ fail (printf "shards: %d is less than replicas (%d), so some replicas would have no shard; increase shards or decrease replicas" (int .Values.shards) (int .Values.replicas)) }}{{ end }}
 {{- end }}
 {{- if and .Values.git.url .Values.watchLabelSelector }}{{ fail "watchLabelSelector: cannot be combined with git.url, because a commit covers all Kymas" }}{{ end }}

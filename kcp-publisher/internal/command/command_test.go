@@ -212,13 +212,9 @@ func TestExitCodes(t *testing.T) {
 			"run --location r.example/x --keys " + dir + " --shards 2 --watch-label-selector a=b=c", cli.ExitUsage,
 			"--watch-label-selector: ",
 		},
-		"run with shards and a Git repository is a usage error": {
-			"run --location r.example/x --keys " + dir + " --shards 2 --git-url https://git.example/x", cli.ExitUsage,
-			"--shards cannot be combined with --git-url",
-		},
-		"run with shards and notifications is a usage error": {
-			"run --location r.example/x --keys " + dir + " --shards 2 --notifications-bind-address :1", cli.ExitUsage,
-			"--shards cannot be combined with --receiver-bind-address or --notifications-bind-address",
+		"run with shards, a selector and a Git repository is a usage error": {
+			"run --location r.example/x --keys " + dir + " --shards 2 --git-url https://git.example/x " +
+				"--watch-label-selector a=b", cli.ExitUsage, "--git-url cannot be combined with --watch-label-selector",
 		},
 		"run with an invalid selector is a usage error": {
 			"run --location r.example/x --keys " + dir + " --watch-label-selector a=b=c", cli.ExitUsage,

@@ -13,6 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/replica"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
@@ -109,18 +111,43 @@ func (f *followFlags) follower(namespace, selector string) (*follow.Follower, er
 	}, nil
 }
 
+// followWith follows the repository in the only active publisher.
 func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.Kymas) error {
+	follower.Hold, follower.MayWrite = kymas.Catalog.Hold, kymas.Publisher.MayPush
+	kymas.Source, kymas.Compared, kymas.Compare = follower.Source, follower.Compared, follower.Compare
+	kymas.Holding, kymas.ApprovedByCommit = follower.Holding, follower.Approved
+	return addFollower(mgr, follower)
+}
+
+// planWith follows the repository in the planner of a fleet with shards.
+func planWith(
+	mgr ctrl.Manager, follower *follow.Follower, planner *controller.Planner, board *replica.Board,
+) error {
+	follower.Hold, follower.Stop, follower.MayWrite = planner.Hold, planner.Stop, planner.MayWrite
+	follower.RecallApprovals = func(ctx context.Context) (shard.Approvals, error) {
+		data, err := board.Approvals(ctx)
+		if err != nil {
+			return shard.Approvals{}, err
+		}
+		return shard.DecodeApprovals(data)
+	}
+	planner.Git = &controller.PlannedGit{
+		Source: follower.Source, Compared: follower.Compared, Compare: follower.Compare,
+		Requested: board.ComparisonRequested, Holding: follower.Holding, Approvals: follower.Approvals,
+		WriteApprovals: board.WriteApprovals, Acknowledged: board.Acknowledged,
+	}
+	return addFollower(mgr, follower)
+}
+
+func addFollower(mgr ctrl.Manager, follower *follow.Follower) error {
 	follower.Client, follower.Reader, follower.Events = mgr.GetClient(), mgr.GetAPIReader(),
 		mgr.GetEventRecorder("kcp-publisher")
-	follower.Hold, follower.MayWrite = kymas.Catalog.Hold, kymas.Publisher.MayPush
 	follower.HoldUntilStarted()
 	err := follower.Watch(context.Background(), mgr.GetCache(), &v1beta2.Kyma{}, &v1beta2.ModuleTemplate{},
 		&v1beta2.ModuleReleaseMeta{}, &v1beta2.Watcher{}, &v1alpha1.RolloutPolicy{}, &v1alpha1.PromotionPolicy{})
 	if err != nil {
 		return fmt.Errorf("follow the Git repository: %w", err)
 	}
-	kymas.Source, kymas.Compared, kymas.Compare = follower.Source, follower.Compared, follower.Compare
-	kymas.Holding, kymas.ApprovedByCommit = follower.Holding, follower.Approved
 	if err := mgr.Add(follower); err != nil {
 		return fmt.Errorf("follow the Git repository: %w", err)
 	}

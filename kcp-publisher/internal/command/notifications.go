@@ -77,17 +77,35 @@ func (f *notificationFlags) check() (err error) {
 	return nil
 }
 
+// served connects the endpoints of a process with the runtimes that it publishes to.
+type served interface {
+	// leading reports whether the process accepts notifications.
+	leading() bool
+	// owns reports whether the process publishes to the runtime.
+	owns(runtime string) bool
+	// has reports whether a Kyma of the process has this runtime ID.
+	has(runtime string) bool
+	// readReport reads the report of a runtime early.
+	readReport(ctx context.Context, runtime string) error
+	// pass passes the name of a runtime that another process owns to this process. It reports whether this is possible.
+	pass(runtime string) bool
+	// notifyWith sets the function that notifies an agent of a new bundle.
+	notifyWith(subscribers *notify.Subscribers)
+}
+
+// setUp adds the endpoints to the manager. It returns the reads of reports, or nil without a receiver.
 func (f *notificationFlags) setUp(
-	mgr ctrl.Manager, kymas *controller.Kymas, folder keys.Folder, location string,
-) error {
+	mgr ctrl.Manager, runtimes served, folder keys.Folder, location string,
+) (*receiver.Reads, error) {
 	secure, err := f.secure(mgr)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := f.setUpReceiver(mgr, kymas, location, secure); err != nil {
-		return err
+	reads, err := f.setUpReceiver(mgr, runtimes, location, secure)
+	if err != nil {
+		return nil, err
 	}
-	return f.setUpSubscribers(mgr, kymas, folder, secure)
+	return reads, f.setUpSubscribers(mgr, runtimes, folder, secure)
 }
 
 func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
@@ -102,23 +120,26 @@ func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
 }
 
 func (f *notificationFlags) setUpReceiver(
-	mgr ctrl.Manager, kymas *controller.Kymas, location string, secure *tls.Config,
-) error {
+	mgr ctrl.Manager, runtimes served, location string, secure *tls.Config,
+) (*receiver.Reads, error) {
 	if f.receiverAddress == "" {
-		return nil
+		return nil, nil
 	}
 	_, prefix, err := token.SplitLocation(location)
 	if err != nil {
-		return cli.Usage(fmt.Errorf("--location %q: %w", location, err))
+		return nil, cli.Usage(fmt.Errorf("--location %q: %w", location, err))
 	}
-	reads := receiver.NewReads(kymas.ReadReport, time.Now)
+	reads := receiver.NewReads(runtimes.readReport, time.Now)
 	if err := mgr.Add(reads); err != nil {
-		return err
+		return nil, err
 	}
 	handler := receiver.New(receiver.Options{
-		Prefix: prefix, Tokens: f.tokens, Leading: leading(mgr), Log: ctrl.Log.WithName("receiver"),
+		Prefix: prefix, Tokens: f.tokens, Leading: runtimes.leading, Log: ctrl.Log.WithName("receiver"),
 		Request: func(runtime string) bool {
-			if !kymas.Has(context.Background(), runtime) {
+			switch {
+			case !runtimes.owns(runtime):
+				return runtimes.pass(runtime)
+			case !runtimes.has(runtime):
 				return false
 			}
 			reads.Add(runtime)
@@ -128,13 +149,13 @@ func (f *notificationFlags) setUpReceiver(
 	mux := http.NewServeMux()
 	mux.Handle(receiver.Path, handler)
 	if err := serve.Add(mgr, "receiver", f.receiverAddress, secure, mux, receiver.Limits); err != nil {
-		return cli.Usage(fmt.Errorf("--receiver-bind-address: %w", err))
+		return nil, cli.Usage(fmt.Errorf("--receiver-bind-address: %w", err))
 	}
-	return nil
+	return reads, nil
 }
 
 func (f *notificationFlags) setUpSubscribers(
-	mgr ctrl.Manager, kymas *controller.Kymas, folder keys.Folder, secure *tls.Config,
+	mgr ctrl.Manager, runtimes served, folder keys.Folder, secure *tls.Config,
 ) error {
 	if f.address == "" {
 		return nil
@@ -149,12 +170,12 @@ func (f *notificationFlags) setUpSubscribers(
 	}
 	subscribers, handler := notify.New(notify.Options{
 		Connections: f.connections, Passwords: token.Passwords{Secrets: secrets.Secrets, InForce: generations.InForce},
-		Leading: leading(mgr), Log: ctrl.Log.WithName("notifications"),
+		Serves: runtimes.owns, Log: ctrl.Log.WithName("notifications"),
 	})
 	if err := mgr.Add(subscribers); err != nil {
 		return err
 	}
-	kymas.Notify = subscribers.Notify
+	runtimes.notifyWith(subscribers)
 	mux := http.NewServeMux()
 	mux.Handle(bundle.NotificationsPath, handler)
 	if err := serve.Add(mgr, "notifications", f.address, secure, mux, notify.Limits(f.connections)); err != nil {
@@ -163,13 +184,29 @@ func (f *notificationFlags) setUpSubscribers(
 	return nil
 }
 
-func leading(mgr ctrl.Manager) func() bool {
-	return func() bool {
-		select {
-		case <-mgr.Elected():
-			return true
-		default:
-			return false
-		}
+// whole is the only active publisher of its Kymas.
+type whole struct {
+	mgr   ctrl.Manager
+	kymas *controller.Kymas
+}
+
+func (w whole) leading() bool {
+	select {
+	case <-w.mgr.Elected():
+		return true
+	default:
+		return false
 	}
 }
+
+func (w whole) owns(string) bool { return w.leading() }
+
+func (w whole) has(runtime string) bool { return w.kymas.Has(context.Background(), runtime) }
+
+func (w whole) readReport(ctx context.Context, runtime string) error {
+	return w.kymas.ReadReport(ctx, runtime)
+}
+
+func (w whole) pass(string) bool { return false }
+
+func (w whole) notifyWith(subscribers *notify.Subscribers) { w.kymas.Notify = subscribers.Notify }

@@ -169,7 +169,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if err := controller.Setup(mgr, kymas, f.concurrency); err != nil {
 		return fmt.Errorf("set up the controllers: %w", err)
 	}
-	if err := f.notifications.setUp(mgr, kymas, f.keys, f.location); err != nil {
+	if _, err := f.notifications.setUp(mgr, whole{mgr, kymas}, f.keys, f.location); err != nil {
 		return err
 	}
 	if follower != nil {

@@ -20,24 +20,8 @@ import (
 )
 
 func (f *runFlags) checkShards() error {
-	var err error
-	switch {
-	case f.shards < 1 || f.shards > shard.MaxShards:
-		err = fmt.Errorf("--shards %d: must be 1 to %d", f.shards, shard.MaxShards)
-	case f.shards == 1:
-	case f.follow.url != "":
-		err = errors.New(
-			"--shards cannot be combined with --git-url: other replicas would not wait for a partially applied " +
-				"commit; " +
-				"apply the repository with Flux, or keep --shards at 1")
-	case f.notifications.receiverAddress != "" || f.notifications.address != "":
-		err = errors.New(
-			"--shards cannot be combined with --receiver-bind-address or --notifications-bind-address: a " +
-				"notification can reach any replica, " +
-				"not only the one that owns the runtime; keep --shards at 1, or poll")
-	}
-	if err != nil {
-		return cli.Usage(err)
+	if f.shards < 1 || f.shards > shard.MaxShards {
+		return cli.Usage(fmt.Errorf("--shards %d: must be 1 to %d", f.shards, shard.MaxShards))
 	}
 	return nil
 }
@@ -47,6 +31,7 @@ type sharded struct {
 	all    shard.Share // the Kymas of all shards
 	parts  *manager.Parts
 	board  *replica.Board
+	owned  *owned
 	scheme *runtime.Scheme
 }
 
@@ -67,7 +52,12 @@ func (f *runFlags) runShards(
 	}
 	// A publisher without shards uses the same Lease as the planner, so both cannot run at the same time.
 	name := f.lease()
-	s := &sharded{f, all, parts, replica.NewBoard(api, f.namespace, name, parts.Holder, f.shards), scheme}
+	board := replica.NewBoard(api, f.namespace, name, parts.Holder, f.shards)
+	s := &sharded{f, all, parts, board, newOwned(f.shards, board.Hint), scheme}
+	if s.owned.reads, err = f.notifications.setUp(parts.Outer, s.owned, f.keys, f.location); err != nil {
+		return err
+	}
+	board.Hinted = s.owned.hinted
 	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, Work: s.work,
 		Leases: func(part int) string {
 			if part == replica.Planner {
@@ -111,7 +101,13 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 		}
 		return lease.Held()
 	}
+	if f.follow.url != "" {
+		kymas.Planner.Git = &controller.RemoteGit{Approvals: s.board.Approvals, Compare: s.board.RequestComparison}
+	}
 	if err := controller.Setup(mgr, kymas, f.concurrency); err != nil {
+		return fmt.Errorf("set up shard %d: %w", number, err)
+	}
+	if err := s.owned.add(mgr, number, kymas); err != nil {
 		return fmt.Errorf("set up shard %d: %w", number, err)
 	}
 	defer kymas.Retire()
@@ -134,15 +130,24 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 		PollInterval:      f.reportPoll,
 		AgentPollInterval: f.settings.poll, ReportInterval: f.settings.report, TrustAuthors: f.trustAuthors,
 		ReportTimes: s.board.ReportTimes, MayWrite: lease.Held, Now: time.Now,
-		Announce: func(ctx context.Context, state string, active bool) error {
+		Announce: func(ctx context.Context, a shard.Announcement) error {
 			if err := lease.Held(); err != nil {
 				return err
 			}
-			return s.board.Announce(ctx, state, active)
+			return s.board.Announce(ctx, a)
 		},
+	}
+	follower, err := f.follow.follower(f.namespace, f.selector)
+	if err != nil {
+		return err
 	}
 	if err := controller.SetupPlanner(mgr, planner); err != nil {
 		return fmt.Errorf("set up the planner: %w", err)
+	}
+	if follower != nil {
+		if err := planWith(mgr, follower, planner, s.board); err != nil {
+			return err
+		}
 	}
 	defer s.board.Resign()
 	return mgr.Start(ctx)
@@ -164,7 +169,7 @@ func (s *sharded) change(ctx context.Context) error {
 		}
 	}
 	ctrl.Log.Info("the number of shards has changed, waiting until no replica uses the old number")
-	if err := s.board.Announce(ctx, "", false); err != nil {
+	if err := s.board.Announce(ctx, shard.Announcement{}); err != nil {
 		return err
 	}
 	_ = wait(ctx, replica.Outdated) // returns early if the context ends

@@ -31,10 +31,11 @@ func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 // lastView returns a catalog for the last bundle of a deleted Kyma while a change of the catalog takes long. The last
 // bundle contains no modules, so the change does not affect it. For any other Kyma, it returns nil.
 func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
-	if kyma.DeletionTimestamp.IsZero() || k.Catalog.changingFor() < reconcile.HoldSettles {
+	if kyma.DeletionTimestamp.IsZero() ||
+		max(k.Catalog.changingFor(), k.Planner.heldFor()) < reconcile.HoldSettles {
 		return nil
 	}
-	if view := k.Rollouts.View(); view != nil {
+	if view := k.Rollouts.view.Load(); view != nil {
 		return view
 	}
 	none, err := catalog.New(nil, nil) // use an empty catalog, because this process started during the change

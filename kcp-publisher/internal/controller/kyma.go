@@ -171,16 +171,30 @@ func (k *Kymas) forget(kyma types.NamespacedName) {
 
 // resolvedBy returns the rules and the catalog to resolve a Kyma with. The View is nil if the Kyma cannot be resolved
 // now.
-func (k *Kymas) resolvedBy(kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
+func (k *Kymas) resolvedBy(ctx context.Context, kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
 	// Read the Git commit before the view. In the opposite order, a bundle could contain the digest of a commit that is
 	// only partially applied.
 	rules, view := k.rules(), k.view()
+	if view != nil && !k.stillCurrent(ctx, kyma, rules.Source) {
+		view = nil // the Kyma or the commit changed between the reads
+	}
 	if view == nil {
 		view = k.lastView(kyma)
 		// A bundle that is built during a change does not correspond to a single Git commit.
 		rules.Source, rules.Changing = nil, true
 	}
 	return rules, view
+}
+
+// stillCurrent reports whether the cache still contains this version of the Kyma, and the commit is still the same.
+// Otherwise, the Kyma could be older than the catalog.
+func (k *Kymas) stillCurrent(ctx context.Context, kyma *v1beta2.Kyma, source *bundle.Source) bool {
+	if k.Source == nil {
+		return true
+	}
+	now := &v1beta2.Kyma{}
+	err := k.Client.Get(ctx, client.ObjectKeyFromObject(kyma), now, client.UnsafeDisableDeepCopy)
+	return err == nil && now.ResourceVersion == kyma.ResourceVersion && k.Source() == source
 }
 
 // view returns the catalog and the rollout decisions to resolve Kymas with. It returns nil while they are unknown or

@@ -58,7 +58,7 @@ func (k *Kymas) begin(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 	name := client.ObjectKeyFromObject(kyma)
 	// Read the change counters before the objects. A change in between then causes another reconcile.
 	all, record := k.Catalog.marked.Load(), k.fleet.Of(kyma)
-	rules, view := k.resolvedBy(kyma)
+	rules, view := k.resolvedBy(ctx, kyma)
 	p := &pass{
 		name: name, started: k.Now(), rules: rules, kyma: kyma, settled: record.Settled,
 		requested: plan.Requested(kyma), pending: record.Pending.Next,

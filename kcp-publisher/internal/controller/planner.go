@@ -31,9 +31,11 @@ type Planner struct {
 	// AgentPollInterval and ReportInterval are the intervals that the agents are configured with, or 0 for the
 	// defaults.
 	AgentPollInterval, ReportInterval time.Duration
-	// Announce notifies the shards which control plane objects the planner has processed (state), and whether a rollout
-	// is active.
-	Announce func(ctx context.Context, state string, active bool) error
+	// Announce notifies the shards which control plane objects the planner has processed, and whether a rollout is
+	// active. It sets the fields that describe this process.
+	Announce func(ctx context.Context, a shard.Announcement) error
+	// Git is the repository that the planner follows, or nil.
+	Git *PlannedGit
 	// ReportTimes returns the last report times that a shard sent, or nil.
 	ReportTimes func(ctx context.Context, shard int) ([]byte, error)
 	// MayWrite returns an error if this process no longer holds the planner's Lease.
@@ -47,6 +49,7 @@ type Planner struct {
 	trains      Trains
 	watchers    Watchers
 	active      atomic.Bool
+	announcing  announcing
 	reportTimes atomic.Pointer[[]*shard.ReportTimes]
 }
 
@@ -89,11 +92,6 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 	return mgr.Add(p)
 }
 
-func (p *Planner) announce(ctx context.Context, state string, active bool) error {
-	p.active.Store(active)
-	return p.Announce(ctx, state, active)
-}
-
 func (p *Planner) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 	return lastReportOf(kyma, (*p.reportTimes.Load())[shard.Of(plan.Claimed(kyma), p.Shards)], p.Now())
 }
@@ -106,6 +104,7 @@ func (p *Planner) Start(ctx context.Context) error {
 		if p.active.Load() {
 			p.listen(ctx)
 		}
+		p.announceAgain(ctx)
 		select {
 		case <-ctx.Done():
 			return nil

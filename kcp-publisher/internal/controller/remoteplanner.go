@@ -22,12 +22,17 @@ type RemotePlanner struct {
 	Announced func() (announced shard.Announcement, known bool)
 	// SendReportTimes sends the report times of the shard's runtimes to the planner.
 	SendReportTimes ReportTimesWriter
+	// Git is the connection to the repository that the planner follows, or nil if no repository is configured.
+	Git *RemoteGit
 
-	fleet *fleetstate.Fleet
+	fleet  *fleetstate.Fleet
+	caches *caches
 
-	mu sync.Mutex // guards unplanned
+	mu sync.Mutex // guards the fields below
 	// unplanned is the time since which the control plane has objects that the planner has not announced, or zero.
 	unplanned time.Time
+	// caught is the announced commit that this process's caches contain completely.
+	caught caughtCommit
 }
 
 // own returns the newest versions of the cached Kymas that belong to the share.
@@ -84,9 +89,9 @@ func (p *RemotePlanner) planned(state string) bool {
 		return true
 	}
 	announced, known := p.Announced()
-	planned := known && announced.State == state
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	planned := known && announced.State != "" && announced.State == state && p.hasCaught(announced)
 	if planned {
 		p.unplanned = time.Time{}
 	} else if p.unplanned.IsZero() {

@@ -18,6 +18,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
@@ -41,7 +42,7 @@ type Rollouts struct {
 	remote *RemotePlanner
 	// announce notifies the shards which control plane objects the planner has processed (state), and whether a rollout
 	// is active. It is nil if this process is not the planner.
-	announce func(ctx context.Context, state string, active bool) error
+	announce func(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error
 	view     atomic.Pointer[plan.View]
 	// quiet is the longest time between two reports of a healthy runtime.
 	quiet time.Duration
@@ -72,6 +73,9 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	next := &plan.View{Catalog: r.Catalog.Snapshot()}
 	if next.Catalog == nil {
 		return ctrl.Result{}, nil // called again after the first read of the catalog
+	}
+	if caught, err := r.remote.catchUp(ctx); err != nil || !caught {
+		return ctrl.Result{RequeueAfter: catalogSettles}, err
 	}
 	if r.Catalog.changing() {
 		// A Git commit may be only partially applied.
@@ -148,7 +152,7 @@ func (r *Rollouts) activate(
 	active bool,
 ) error {
 	if r.announce != nil {
-		return r.announce(ctx, shard.State(next.Catalog.Revision, policies, rollouts), active)
+		return r.announce(ctx, next.Catalog, shard.State(next.Catalog.Revision, policies, rollouts), active)
 	}
 	before := r.view.Load()
 	if next.Same(before) {

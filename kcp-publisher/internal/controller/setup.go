@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -52,6 +54,22 @@ func setUpPlanning(mgr ctrl.Manager, kymas *Kymas) error {
 	return setUpTrains(mgr, trains, kymas.Client, kymas.PollInterval)
 }
 
+// setUpRemotePlanner connects a shard to the planner and to the repository that the planner follows.
+func setUpRemotePlanner(mgr ctrl.Manager, kymas *Kymas) error {
+	p := kymas.Planner
+	p.caches = &caches{
+		cached: mgr.GetClient(), direct: mgr.GetAPIReader(), namespace: kymas.Catalog.Namespace,
+		kymas: kymas.Share.Cached(), watchers: &kymas.Watchers,
+	}
+	kymas.Holding = p.Holding
+	if p.Git != nil {
+		kymas.Source, kymas.Compared, kymas.Compare = p.Source, p.Compared, p.Git.Compare
+		kymas.ApprovedByCommit = p.Approved
+	}
+	follow := func(ctx context.Context) error { return p.follow(ctx, kymas.Catalog.moved) }
+	return errors.Join(mgr.Add(reportTimesSender{kymas}), mgr.Add(manager.RunnableFunc(follow)))
+}
+
 // Setup adds the controllers to the manager. concurrency is the maximum number of concurrent reconciles of Kymas.
 func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err := indexRuntimes(mgr); err != nil {
@@ -89,7 +107,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		return err
 	}
 	if kymas.Planner != nil {
-		if err := mgr.Add(reportTimesSender{kymas}); err != nil {
+		if err := setUpRemotePlanner(mgr, kymas); err != nil {
 			return err
 		}
 	}

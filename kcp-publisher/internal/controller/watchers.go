@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,8 @@ type Watchers struct {
 	silent   bool
 	now      func() time.Time
 	accepted atomic.Pointer[[]bundle.Watcher]
+	// reading is held during a reconcile, so that an older list does not replace a newer one.
+	reading sync.Mutex
 }
 
 // Snapshot returns the valid Watchers, sorted by name. known is false before the first read.
@@ -51,6 +54,8 @@ func (w *Watchers) Snapshot() (watchers []bundle.Watcher, known bool) {
 
 // Reconcile reads all Watchers.
 func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	w.reading.Lock()
+	defer w.reading.Unlock()
 	var all v1beta2.WatcherList
 	if err := w.Client.List(ctx, &all, client.InNamespace(w.Namespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list Watchers: %w", err)

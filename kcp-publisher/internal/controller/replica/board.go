@@ -34,7 +34,7 @@ const (
 	Outdated       = announcedFor + 2*time.Second
 	requestTimeout = 4 * time.Second
 
-	announcedField, memberField, reportTimesField = "announced", "member.", "hearings"
+	announcedField, memberField, hintsField, reportTimesField = "announced", "member.", "hints.", "hearings"
 )
 
 // Board reads and writes the ConfigMap through which the publisher processes communicate.
@@ -45,6 +45,12 @@ type Board struct {
 	name, member string
 	shards       int
 
+	// Hinted receives the runtimes that other processes have hints about. It can be nil and must not block.
+	Hinted func(runtimes []string)
+
+	// writing is held while this process writes its announcement, so that no older one overwrites it.
+	writing sync.Mutex
+
 	mu sync.Mutex // guards the fields below
 	// members maps the name of each process to its last heartbeat and to the time at which the heartbeat last changed.
 	members map[string]member
@@ -53,8 +59,16 @@ type Board struct {
 	announced shard.Announcement
 	holder    string
 	asked     time.Time
-	// own is the announcement of this process if it is the planner, or nil.
-	own *shard.Announcement
+	// own is the announcement of this process if it is the planner, or nil. wrote is the number of the last announcement
+	// that this process wrote, and written is the end of the write.
+	own     *shard.Announcement
+	wrote   int64
+	written time.Time
+	// comparisons counts this process's requests for a comparison with Git. compared is true after a request of any
+	// process.
+	comparisons int64
+	compared    bool
+	hints       outbox
 }
 
 // member contains the last heartbeat of a process. since is the time at which the heartbeat last changed. moved is true
@@ -78,13 +92,21 @@ func (b *Board) Start(ctx context.Context) error {
 	tick := time.NewTicker(readInterval)
 	defer tick.Stop()
 	var beat time.Time
+	var last heartbeat
 	lastError := ""
-	for count := 0; ; {
+	for {
 		err := b.read(ctx)
-		if err == nil && time.Since(beat) >= beatInterval && (count > 0 || b.knowsOthers()) {
-			count++
+		if next, urgent := b.heartbeat(last); err == nil && (urgent || time.Since(beat) >= beatInterval) &&
+			(last.count > 0 || b.knowsOthers()) {
 			beat = time.Now()
-			err = b.say(ctx, fmt.Sprintf("%d %d", b.shards, count))
+			if err = b.say(ctx, next.String()); err == nil {
+				last = next
+			} else {
+				last.count = next.count
+			}
+		}
+		if err == nil {
+			err = b.sendHints(ctx)
 		}
 		if text := fmt.Sprint(err); err != nil && text != lastError && ctx.Err() == nil {
 			log.Error(err, "failed to reach the other replicas")
@@ -118,7 +140,8 @@ func (b *Board) NeedLeaderElection() bool { return false }
 
 // leave removes this process from the ConfigMap, so that the other processes do not have to wait for memberTimeout.
 func (b *Board) leave() error {
-	if err := b.patch(context.Background(), map[string]any{memberField + b.member: nil}); err != nil {
+	if err := b.patch(context.Background(),
+		map[string]any{memberField + b.member: nil, hintsField + b.member: nil}); err != nil {
 		ctrl.Log.WithName("replica").Info("failed to remove this replica from the ConfigMap", "error", err.Error())
 	}
 	return nil
@@ -152,9 +175,10 @@ func (b *Board) read(ctx context.Context) error {
 		}
 	}
 	own, forgotten := b.take(config.Data, announced, lease, asked)
+	b.receiveHints(config.Data)
 	if own != nil && *own != announced {
 		// Another client has changed or removed this process's announcement.
-		return b.write(ctx, *own)
+		return b.restore(ctx)
 	}
 	if len(forgotten) > 0 {
 		return b.patch(ctx, forgotten)
@@ -169,6 +193,9 @@ func (b *Board) take(
 ) (own *shard.Announcement, forgotten map[string]any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !announced.Supersedes(b.announced) {
+		announced = b.announced
+	}
 	b.announced, b.holder, b.asked, forgotten = announced, "", asked, map[string]any{}
 	if lease.Spec.HolderIdentity != nil {
 		b.holder = *lease.Spec.HolderIdentity
@@ -181,11 +208,12 @@ func (b *Board) take(
 		}
 		known, was := b.members[name]
 		if !was || known.beat != value {
+			b.compared = b.compared || was && asksToCompare(known.beat, value)
 			known = member{value, asked, was}
 		}
 		next[name] = known
 		if asked.Sub(known.since) > memberForgotten && name != b.member {
-			forgotten[key] = nil
+			forgotten[key], forgotten[hintsField+name] = nil, nil
 		}
 	}
 	b.members = next
@@ -194,14 +222,6 @@ func (b *Board) take(
 
 func (b *Board) say(ctx context.Context, what string) error {
 	return b.patch(ctx, map[string]any{memberField + b.member: what})
-}
-
-func (b *Board) write(ctx context.Context, a shard.Announcement) error {
-	text, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	return b.patch(ctx, map[string]any{announcedField: string(text)})
 }
 
 // patch writes fields of the ConfigMap. A nil value removes the field.
@@ -218,21 +238,6 @@ func (b *Board) patch(ctx context.Context, fields map[string]any) error {
 	return nil
 }
 
-// Announce announces the processed control plane objects (state) to all processes. The caller must hold the planner's
-// Lease.
-func (b *Board) Announce(ctx context.Context, state string, active bool) error {
-	a := shard.Announcement{Holder: b.member, Shards: b.shards, State: state, Active: active}
-	b.mu.Lock()
-	same := b.own != nil && *b.own == a
-	b.own = &a
-	b.mu.Unlock()
-	if same {
-		// The ConfigMap already contains this announcement. If it is lost, the next read writes it again.
-		return nil
-	}
-	return b.write(ctx, a)
-}
-
 // Resign must be called when this process stops being the planner. The process then stops restoring its announcement.
 func (b *Board) Resign() {
 	b.mu.Lock()
@@ -241,11 +246,11 @@ func (b *Board) Resign() {
 }
 
 // Announced returns the planner's announcement. known is false if the announcement may be outdated or if the planner
-// has another number of shards.
+// has another number of shards. While a Git commit stops publishing, the announcement has no state.
 func (b *Board) Announced() (a shard.Announcement, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.announced, b.fresh() && b.announced.Valid(b.shards, b.holder)
+	return b.announced, b.fresh() && b.announced.Current(b.shards, b.holder)
 }
 
 // fresh reports whether the ConfigMap was read within announcedFor. The caller must hold b.mu.
@@ -285,14 +290,17 @@ func (b *Board) reportTimesName(n int) string { return fmt.Sprintf("%s-heard-%d"
 func (b *Board) WriteReportTimes(ctx context.Context, n int, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	config := b.object(b.reportTimesName(n))
-	body, err := json.Marshal(map[string]any{"binaryData": map[string][]byte{reportTimesField: data}})
+	return b.writeData(ctx, b.object(b.reportTimesName(n)), reportTimesField, data)
+}
+
+func (b *Board) writeData(ctx context.Context, config *corev1.ConfigMap, field string, data []byte) error {
+	body, err := json.Marshal(map[string]any{"binaryData": map[string][]byte{field: data}})
 	if err != nil {
 		return err
 	}
 	err = b.client.Patch(ctx, config, client.RawPatch(types.MergePatchType, body))
 	if apierrors.IsNotFound(err) {
-		config.BinaryData = map[string][]byte{reportTimesField: data}
+		config.BinaryData = map[string][]byte{field: data}
 		err = b.client.Create(ctx, config)
 	}
 	if err != nil {
@@ -305,9 +313,12 @@ func (b *Board) WriteReportTimes(ctx context.Context, n int, data []byte) error 
 func (b *Board) ReportTimes(ctx context.Context, n int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	config := b.object(b.reportTimesName(n))
+	return b.readData(ctx, b.object(b.reportTimesName(n)), reportTimesField)
+}
+
+func (b *Board) readData(ctx context.Context, config *corev1.ConfigMap, field string) ([]byte, error) {
 	if err := b.client.Get(ctx, client.ObjectKeyFromObject(config), config); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read ConfigMap %s/%s: %w", b.namespace, config.Name, err)
 	}
-	return config.BinaryData[reportTimesField], nil
+	return config.BinaryData[field], nil
 }

@@ -70,7 +70,7 @@ func TestReplicasAreAliveWhileTheirHeartbeatsChange(t *testing.T) {
 	if len(live) != 2 || live[0] != "me" || live[1] != "live" {
 		t.Errorf("the live members are %v, want me and live", live)
 	}
-	if forgotten := poll(memberForgotten+time.Second, second); len(forgotten) != 1 {
-		t.Errorf("members to remove are %v, want one", forgotten)
+	if forgotten := poll(memberForgotten+time.Second, second); len(forgotten) != 2 {
+		t.Errorf("fields to remove are %v, want the heartbeat and the hints of the dead replica", forgotten)
 	}
 }

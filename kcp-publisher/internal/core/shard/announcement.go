@@ -20,10 +20,47 @@ type Announcement struct {
 	Holder string `json:"holder"`
 	Shards int    `json:"shards"`
 	// State identifies the control plane objects that the planner has processed. The planner has already written all
-	// Rollouts that these objects require.
+	// Rollouts that these objects require. It is empty while a Git commit stops publishing, so that every version of the
+	// program stops resolving Kymas.
 	State string `json:"state"`
+	// Held is the reason why the planner stops publishing, or empty. Shards can then only renew bundles.
+	Held string `json:"held,omitempty"`
+	// Number increases with every announcement of a process. Processes acknowledge it in their heartbeats.
+	Number int64 `json:"number,omitempty"`
+	// Commit is the applied Git commit, or zero if the planner does not follow a repository.
+	Commit Commit `json:"commit,omitzero"`
 	// Active is true while a rollout is in progress. Each shard then publishes the report times of its runtimes.
 	Active bool `json:"active,omitempty"`
+}
+
+// Commit describes the Git commit whose objects are in the control plane.
+type Commit struct {
+	// Repository and Hash identify the commit. They are empty if no commit was ever applied.
+	Repository string `json:"repository,omitempty"`
+	Hash       string `json:"hash,omitempty"`
+	// Applied identifies the end of the last time without publishing. A shard publishes only after its caches contain
+	// all changes before this time.
+	Applied int64 `json:"applied,omitempty"`
+	// Compared is the start of the last comparison that found the newest commit completely applied, in Unix
+	// nanoseconds.
+	Compared int64 `json:"compared,omitempty"`
+	// Approved is the digest of the removals that an operator approved together with the commit, or empty.
+	Approved string `json:"approved,omitempty"`
+}
+
+// Current reports whether an Announcement is Valid, or stops publishing for the fleet of this planner.
+func (a Announcement) Current(shards int, holder string) bool {
+	state := a
+	if a.Held != "" {
+		state.State = a.Held
+	}
+	return state.Valid(shards, holder)
+}
+
+// Supersedes reports whether an Announcement must replace another one. A delayed write of the same process can
+// overwrite its newer announcement.
+func (a Announcement) Supersedes(other Announcement) bool {
+	return a.Holder != other.Holder || a.Number >= other.Number
 }
 
 // Valid reports whether an Announcement has this number of shards and comes from holder. The caller must read holder

@@ -74,6 +74,33 @@ func TestAnnouncementIsValidForItsPlannerAndShardCount(t *testing.T) {
 	}
 }
 
+func TestHoldIsCurrentButNotValid(t *testing.T) {
+	held := Announcement{Holder: "one", Shards: 3, Held: "commit c1 is applied in part"}
+	if held.Valid(3, "one") || !held.Current(3, "one") || held.Current(2, "one") || held.Current(3, "two") {
+		t.Errorf("announcement %+v must be current only for its planner and number of shards, and never valid", held)
+	}
+	if (Announcement{Holder: "one", Shards: 3}).Current(3, "one") {
+		t.Error("an announcement with neither a state nor a reason is current")
+	}
+}
+
+func TestDelayedAnnouncementDoesNotReplaceANewerOne(t *testing.T) {
+	newer := Announcement{Holder: "one", Number: 8}
+	for name, c := range map[string]struct {
+		a    Announcement
+		want bool
+	}{
+		"older":              {Announcement{Holder: "one", Number: 7}, false},
+		"same":               {newer, true},
+		"newer":              {Announcement{Holder: "one", Number: 9}, true},
+		"of another planner": {Announcement{Holder: "two", Number: 1}, true},
+	} {
+		if c.a.Supersedes(newer) != c.want {
+			t.Errorf("%s: got %t, want %t", name, !c.want, c.want)
+		}
+	}
+}
+
 func TestDecodeReportTimesReturnsEncodedTimes(t *testing.T) {
 	content := "sha256:" + strings.Repeat("0a", 32)
 	h := ReportTimes{

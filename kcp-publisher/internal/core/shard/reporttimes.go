@@ -1,11 +1,7 @@
 package shard
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/json"
 	"fmt"
-	"io"
 	"time"
 )
 
@@ -56,38 +52,20 @@ const maxEncodedBytes, maxDecodedBytes = 1_000_000, 32 << 20
 
 // Encode encodes the report times as gzip-compressed JSON.
 func (h ReportTimes) Encode() ([]byte, error) {
-	var packed bytes.Buffer
-	writer := gzip.NewWriter(&packed)
-	if err := json.NewEncoder(writer).Encode(h); err != nil {
+	data, err := pack(h)
+	if err != nil {
 		return nil, err
 	}
-	if err := writer.Close(); err != nil {
-		return nil, err
-	}
-	if packed.Len() > maxEncodedBytes {
+	if len(data) > maxEncodedBytes {
 		return nil, fmt.Errorf("%d runtimes are too many for one shard: increase --shards", len(h.Kymas))
 	}
-	return packed.Bytes(), nil
+	return data, nil
 }
 
 // DecodeReportTimes parses the result of Encode.
 func DecodeReportTimes(data []byte) (ReportTimes, error) {
 	var h ReportTimes
-	if len(data) > maxEncodedBytes {
-		return h, fmt.Errorf("decode report times: %d bytes, must be at most %d", len(data), maxEncodedBytes)
-	}
-	reader, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return h, fmt.Errorf("decode report times: %w", err)
-	}
-	text, err := io.ReadAll(io.LimitReader(reader, maxDecodedBytes+1))
-	if err != nil {
-		return h, fmt.Errorf("decode report times: %w", err)
-	}
-	if len(text) > maxDecodedBytes {
-		return h, fmt.Errorf("decode report times: uncompressed size exceeds %d bytes", maxDecodedBytes)
-	}
-	if err := json.Unmarshal(text, &h); err != nil {
+	if err := unpack(data, &h); err != nil {
 		return h, fmt.Errorf("decode report times: %w", err)
 	}
 	return h, nil

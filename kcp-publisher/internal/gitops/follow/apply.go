@@ -141,6 +141,9 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	if f.holds(s.record, repository, commit) {
 		fields[fieldApplying] = commit.Hash
 		f.setPartial(commit.Hash)
+		if err := f.stop(ctx); err != nil {
+			return err
+		}
 	}
 	if err := f.write(ctx, s.record, fields); err != nil {
 		return err
@@ -155,6 +158,17 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	}
 	changes.WithLabelValues("prune").Add(float64(len(s.Plan.Prune)))
 	return f.disown(ctx, s.Plan.Disown, s.Live)
+}
+
+// stop waits until no replica publishes.
+func (f *Follower) stop(ctx context.Context) error {
+	if f.Stop == nil {
+		return nil
+	}
+	if err := f.Stop(ctx); err != nil {
+		return &failure{v1beta2.ReasonCommitApplyFailed, fmt.Errorf("stop publishing in all replicas: %w", err)}
+	}
+	return nil
 }
 
 // holds reports whether to stop publishing while a commit is applied. Reverting another client's edit does not stop

@@ -2,45 +2,42 @@ package follow
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-)
 
-// approvedRemovals are the removals that an operator approved together with a commit.
-type approvedRemovals struct {
-	commit string
-	at     time.Time // when the follower first read the commit
-	// kymas contains the UIDs of deleted Kymas.
-	kymas map[types.UID]bool
-	// modules contains the mandatory modules that the commit removes from all runtimes.
-	modules map[string]bool
-}
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+)
 
 // recordApproved replaces the approved removals of any other commit. Only the goroutine of Start calls it.
 func (f *Follower) recordApproved(commit string, s Survey) {
-	next := approvedRemovals{commit, time.Now(), map[types.UID]bool{}, map[string]bool{}}
-	if known := f.approved.Load(); known != nil && known.commit == commit {
+	next := shard.Approvals{
+		Commit: commit, At: time.Now(), Kymas: map[types.UID]bool{}, Modules: map[string]bool{},
+	}
+	if known := f.approved.Load(); known != nil && known.Commit == commit {
 		// An earlier poll already pruned some of the objects.
-		next.at, next.kymas, next.modules = known.at, maps.Clone(known.kymas), maps.Clone(known.modules)
+		next.At = known.At
+		maps.Copy(next.Kymas, known.Kymas)
+		maps.Copy(next.Modules, known.Modules)
 	}
 	if s.allowed {
 		for _, key := range s.Plan.Prune {
 			switch object := s.Live[key]; {
 			case object == nil:
 			case key.Kind.Kind == kindKyma:
-				next.kymas[object.GetUID()] = true
+				next.Kymas[object.GetUID()] = true
 			case isMandatory(object):
-				next.modules[moduleOf(key, object)] = true
+				next.Modules[moduleOf(key, object)] = true
 			}
 		}
 		// The approval covers modules without any remaining mandatory definition.
 		for key, object := range s.Live {
 			if isMandatory(object) && !slices.Contains(s.Plan.Prune, key) {
-				delete(next.modules, moduleOf(key, object))
+				delete(next.Modules, moduleOf(key, object))
 			}
 		}
 	}
@@ -55,12 +52,26 @@ func moduleOf(key Key, object *unstructured.Unstructured) string {
 // Approved returns the time when an operator approved a removal together with the current commit, or zero. An empty
 // module means all modules of the deleted Kyma with this UID.
 func (f *Follower) Approved(kyma types.UID, module string) time.Time {
+	return f.Approvals().Of(kyma, module)
+}
+
+// Approvals returns the removals that an operator approved together with the current commit.
+func (f *Follower) Approvals() shard.Approvals {
 	approved, current := f.approved.Load(), f.current.Load()
-	if approved == nil || current == nil || current.Commit != approved.commit {
-		return time.Time{}
+	if approved == nil || current == nil || current.Commit != approved.Commit {
+		return shard.Approvals{}
 	}
-	if module == "" && approved.kymas[kyma] || module != "" && approved.modules[module] {
-		return approved.at
+	return *approved
+}
+
+// recallApproved restores the approvals of an earlier process, which may have pruned some of the objects.
+func (f *Follower) recallApproved(ctx context.Context) error {
+	if f.RecallApprovals == nil || f.approved.Load() != nil {
+		return nil
 	}
-	return time.Time{}
+	known, err := f.RecallApprovals(ctx)
+	if err == nil && known.Commit != "" {
+		f.approved.Store(&known)
+	}
+	return err
 }

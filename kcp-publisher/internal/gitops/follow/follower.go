@@ -18,6 +18,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
@@ -33,6 +34,10 @@ type Follower struct {
 	Open func() (*git.Repository, error)
 	// Hold stops publishing until release is called.
 	Hold func() (release func())
+	// Stop waits until the other replicas have stopped publishing, too. Nil means that no other replica publishes.
+	Stop func(ctx context.Context) error
+	// RecallApprovals returns the approvals that an earlier process stored. Nil means that none are stored.
+	RecallApprovals func(ctx context.Context) (shard.Approvals, error)
 	// MayWrite returns an error if this process does not hold the lease. Nil always allows writes.
 	MayWrite func() error
 	Interval time.Duration
@@ -42,7 +47,7 @@ type Follower struct {
 	AllowRewind bool
 
 	current  atomic.Pointer[bundle.Source]
-	approved atomic.Pointer[approvedRemovals]
+	approved atomic.Pointer[shard.Approvals]
 	// compared is the result of Compared.
 	compared atomic.Pointer[time.Time]
 	// holding is the result of Holding.
@@ -141,7 +146,7 @@ func (f *Follower) recall(ctx context.Context) error {
 		f.current.Store(&bundle.Source{Repository: r.Data[fieldRepository], Commit: r.Data[fieldCommit]})
 	}
 	f.holdIfPartial(r)
-	return nil
+	return f.recallApproved(ctx)
 }
 
 // If another client empties the record, this process still remembers the partially applied commit.

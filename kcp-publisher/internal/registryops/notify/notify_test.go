@@ -43,7 +43,7 @@ func start(t testing.TB, connections int, secured bool) *endpoint {
 	e := &endpoint{}
 	var handler http.Handler
 	e.Subscribers, handler = New(Options{
-		Connections: connections, Leading: func() bool { return !e.standby.Load() }, Log: logr.Discard(),
+		Connections: connections, Serves: func(string) bool { return !e.standby.Load() }, Log: logr.Discard(),
 		Passwords: token.Passwords{
 			Secrets: func() (trust.TokenSecrets, error) { return trust.TokenSecrets{secret}, nil },
 			InForce: func(string) (int, error) { return max(int(e.lowest.Load()), 1), nil },

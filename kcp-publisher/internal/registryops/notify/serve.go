@@ -30,9 +30,10 @@ type Options struct {
 	Connections int
 	// Passwords verifies registry passwords.
 	Passwords token.Passwords
-	// Leading reports whether this process is the leader. If it is not, the server asks agents to try again.
-	Leading func() bool
-	Log     logr.Logger
+	// Serves reports whether this process publishes the runtime's bundles. If it does not, the server asks the agent to
+	// try again, so that the agent finds the other replica.
+	Serves func(runtime string) bool
+	Log    logr.Logger
 }
 
 // Limits bounds the connections of the notification server.
@@ -86,8 +87,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		h.announce(err, "refused a password for notifications", request)
 		w.Header().Set("WWW-Authenticate", `Basic realm="kyma-pull", charset="UTF-8"`)
 		refuse(w, "credentials", http.StatusUnauthorized, "credentials required: runtime id and registry password")
-	case !h.options.Leading():
-		refuse(w, "standby", http.StatusServiceUnavailable, "this replica is on standby: try again")
+	case !h.options.Serves(runtime):
+		refuse(w, "standby", http.StatusServiceUnavailable, "another replica publishes for the runtime: try again")
 	case !h.mayConnect(runtime):
 		refuse(w, "limited", http.StatusTooManyRequests, "the runtime connects too often")
 	case h.full(runtime):
@@ -107,6 +108,9 @@ func (h *handler) accept(w http.ResponseWriter, runtime string) error {
 	}
 	if !h.add(runtime, conn, []byte(streamHeader)) {
 		closeLater(conn)
+	}
+	if !h.options.Serves(runtime) { // another replica has taken over since the first check
+		h.Disconnect(func(other string) bool { return other == runtime })
 	}
 	return nil
 }
@@ -129,8 +133,11 @@ func (h *handler) announce(err error, what string, request *http.Request) {
 	}
 }
 
+// retryAfter contains the seconds until an agent tries again. After standby, the agent looks for another replica.
+var retryAfter = map[string]string{"standby": "1", "limited": "5", "credentials": "5", "full": "5"}
+
 func refuse(w http.ResponseWriter, reason string, status int, why string) {
 	refused.WithLabelValues(reason).Inc()
-	w.Header().Set("Retry-After", "5")
+	w.Header().Set("Retry-After", retryAfter[reason])
 	http.Error(w, why, status)
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,7 +48,7 @@ var (
 		Name: "kyma_pull_publisher_subscriptions_refused_total",
 		Help: "Refused requests of agents for notifications, by reason: credentials (a wrong user or password), " +
 			"limited (too many refusals, or one runtime connects too often), full (too many connections) or " +
-			"standby (another replica is the leader).",
+			"standby (another replica publishes for the runtime).",
 		Labels: []string{"reason"},
 	})
 )
@@ -211,11 +212,20 @@ func (s *Subscribers) drop(one *subscriber) {
 
 func (s *Subscribers) close() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.ended = true
-	for _, all := range s.of {
-		for _, one := range all {
-			s.drop(one)
+	s.mu.Unlock()
+	s.Disconnect(func(string) bool { return true })
+}
+
+// Disconnect closes the connections of the selected runtimes. Their agents then look for another replica.
+func (s *Subscribers) Disconnect(selected func(runtime string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for runtime, all := range s.of {
+		if selected(runtime) {
+			for _, one := range slices.Clone(all) {
+				s.drop(one)
+			}
 		}
 	}
 }

@@ -1,0 +1,149 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+)
+
+// PlannedGit is the planner's connection to the repository that it follows, and to the shards that wait for it.
+type PlannedGit struct {
+	// Source returns the current commit, or nil before a commit is known.
+	Source func() *bundle.Source
+	// Compared returns the start of the last comparison that found the newest commit completely applied, or zero.
+	Compared func() time.Time
+	// Compare requests a new comparison. Requested reports whether a shard has requested one since the last call.
+	Compare   func()
+	Requested func() bool
+	// Holding returns the reason why publishing is stopped, or "".
+	Holding func() string
+	// Approvals returns the removals that an operator approved together with the current commit.
+	Approvals func() shard.Approvals
+	// WriteApprovals stores encoded approvals for the shards.
+	WriteApprovals func(ctx context.Context, data []byte) error
+	// Acknowledged waits until no shard uses an older announcement than the last one.
+	Acknowledged func(ctx context.Context) error
+}
+
+// announcing is the planner's announcement to the shards.
+type announcing struct {
+	mu sync.Mutex // guards the fields below, and is held during an announcement
+	// state and active describe the last evaluation of the Rollouts. state is empty after the start of a hold.
+	state  string
+	active bool
+	// applied is the time at which the last hold ended, in Unix nanoseconds, or 0.
+	applied int64
+	// approved is the digest of the approvals that were written last.
+	approved string
+	// lastError and unapproved are the last logged errors.
+	lastError, unapproved string
+}
+
+// Hold stops publishing in this process until release is called. Stop then stops it in the shards.
+func (p *Planner) Hold() (release func()) {
+	done := p.Catalog.Hold()
+	p.announcing.mu.Lock()
+	defer p.announcing.mu.Unlock()
+	p.announcing.state = "" // the next evaluation after the hold sets it
+	return sync.OnceFunc(func() {
+		p.announcing.mu.Lock()
+		p.announcing.applied = max(time.Now().UnixNano(), p.announcing.applied+1)
+		p.announcing.mu.Unlock()
+		done()
+	})
+}
+
+// Stop returns after every shard has stopped publishing. The caller must have called Hold.
+func (p *Planner) Stop(ctx context.Context) error {
+	p.announcing.mu.Lock()
+	err := p.send(ctx)
+	p.announcing.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return p.Git.Acknowledged(ctx)
+}
+
+// announce announces the result of an evaluation with this catalog. If the catalog has changed since then, it does
+// nothing, because another evaluation follows.
+func (p *Planner) announce(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error {
+	p.announcing.mu.Lock()
+	defer p.announcing.mu.Unlock()
+	if p.Catalog.changing() || p.Catalog.Snapshot() != evaluated {
+		return nil
+	}
+	p.active.Store(active)
+	p.announcing.state, p.announcing.active = state, active
+	return p.send(ctx)
+}
+
+// announceAgain announces changes of the commit between two evaluations.
+func (p *Planner) announceAgain(ctx context.Context) {
+	if p.Git == nil {
+		return
+	}
+	if p.Git.Requested() {
+		p.Git.Compare()
+	}
+	p.announcing.mu.Lock()
+	defer p.announcing.mu.Unlock()
+	err, text := p.send(ctx), ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != p.announcing.lastError && ctx.Err() == nil {
+		ctrl.LoggerFrom(ctx).Error(err, "failed to announce the Git commit to the shards")
+	}
+	p.announcing.lastError = text
+}
+
+// send announces the current state and commit. The caller must hold p.announcing.mu.
+func (p *Planner) send(ctx context.Context) error {
+	now := &p.announcing
+	a := shard.Announcement{State: now.state, Active: now.active}
+	if p.Git == nil {
+		return p.Announce(ctx, a)
+	}
+	approved, err := p.sendApprovals(ctx)
+	if err != nil {
+		return err
+	}
+	a.Commit = shard.Commit{Applied: now.applied, Approved: approved}
+	if source := p.Git.Source(); source != nil {
+		a.Commit.Repository, a.Commit.Hash = source.Repository, source.Commit
+	}
+	if at := p.Git.Compared(); !at.IsZero() {
+		a.Commit.Compared = at.UnixNano()
+	}
+	if now.state == "" || p.Catalog.changing() {
+		a.State, a.Held = "", cmp.Or(p.Git.Holding(), "the planner is reading the control plane's objects")
+	}
+	return p.Announce(ctx, a)
+}
+
+// sendApprovals stores the approvals of the current commit and returns their digest.
+func (p *Planner) sendApprovals(ctx context.Context) (digest string, err error) {
+	data, digest, err := p.Git.Approvals().Encode()
+	if err != nil {
+		if text := err.Error(); text != p.announcing.unapproved {
+			ctrl.LoggerFrom(ctx).Error(err, "failed to pass the approved removals of a commit to the shards")
+			p.announcing.unapproved = text
+		}
+		return "", nil // the removals wait for an approval of each Kyma
+	}
+	if digest == "" || digest == p.announcing.approved {
+		return digest, nil
+	}
+	if err := p.Git.WriteApprovals(ctx, data); err != nil {
+		return "", err
+	}
+	p.announcing.approved = digest
+	return digest, nil
+}

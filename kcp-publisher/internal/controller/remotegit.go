@@ -1,0 +1,256 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+)
+
+// RemoteGit is a shard's connection to the repository that the planner follows.
+type RemoteGit struct {
+	// Approvals returns the encoded approvals that the planner stored.
+	Approvals func(ctx context.Context) ([]byte, error)
+	// Compare asks the planner to compare the control plane with the newest commit.
+	Compare func()
+}
+
+// caughtCommit is a commit that the caches contain completely, with its approved removals.
+type caughtCommit struct {
+	commit    shard.Commit
+	source    *bundle.Source
+	approvals shard.Approvals
+}
+
+// hasCaught reports whether the caches contain the announced commit completely. The caller must hold p.mu.
+func (p *RemotePlanner) hasCaught(a shard.Announcement) bool {
+	if a.Commit.Applied == 0 {
+		return p.Git == nil // if a repository is configured, wait until the planner follows it
+	}
+	return a.Commit.Applied == p.caught.commit.Applied && a.Commit.Approved == p.caught.commit.Approved
+}
+
+// catchUp compares the caches with the API server after the planner has applied a commit. It returns true if they
+// contain the whole commit. A shard must not resolve Kymas before, because its caches receive the objects of a commit
+// one after the other.
+func (p *RemotePlanner) catchUp(ctx context.Context) (bool, error) {
+	if p == nil {
+		return true, nil
+	}
+	announced, known := p.Announced()
+	p.mu.Lock()
+	caught := p.hasCaught(announced)
+	p.mu.Unlock()
+	switch {
+	case !known, announced.Held != "", caught:
+		return true, nil // planned returns false for the first two
+	case announced.Commit.Applied == 0:
+		return false, nil
+	}
+	next := caughtCommit{commit: announced.Commit}
+	if announced.Commit.Approved != "" && p.Git != nil {
+		data, err := p.Git.Approvals(ctx)
+		if err == nil {
+			err = shard.CheckApprovals(data, announced.Commit.Approved)
+		}
+		if err == nil {
+			next.approvals, err = shard.DecodeApprovals(data)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	if same, err := p.caches.areCurrent(ctx); err != nil || !same {
+		return false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next.source = p.caught.source
+	p.caught = next
+	return true, nil
+}
+
+// Source returns the commit in the control plane. It returns nil while the caches do not contain the commit.
+func (p *RemotePlanner) Source() *bundle.Source {
+	announced, known := p.Announced()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !known || announced.Held != "" || announced.Commit.Hash == "" || !p.hasCaught(announced) {
+		return nil
+	}
+	// Keep the pointer of the same commit, because a new pointer would cause a complete reconcile of every Kyma.
+	source := bundle.Source{Repository: announced.Commit.Repository, Commit: announced.Commit.Hash}
+	if p.caught.source == nil || *p.caught.source != source {
+		p.caught.source = &source
+	}
+	return p.caught.source
+}
+
+// Holding returns the reason why the planner has stopped publishing, or "".
+func (p *RemotePlanner) Holding() string {
+	announced, known := p.Announced()
+	if known && announced.Held == "" && announced.Commit.Applied == 0 && p.Git != nil {
+		return "the planner does not follow the Git repository: all replicas need the same --git-url"
+	}
+	return announced.Held
+}
+
+// Compared returns the start of the planner's last comparison that found the newest commit completely applied, or zero.
+func (p *RemotePlanner) Compared() time.Time {
+	announced, known := p.Announced()
+	if !known || announced.Commit.Compared == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, announced.Commit.Compared)
+}
+
+// Approved returns the time at which an operator approved a removal together with the current commit, or zero.
+func (p *RemotePlanner) Approved(kyma types.UID, module string) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.caught.approvals.Of(kyma, module)
+}
+
+// heldFor returns the time since the planner stopped publishing because of a commit, or 0.
+func (p *RemotePlanner) heldFor() time.Duration {
+	if p == nil {
+		return 0
+	}
+	if announced, known := p.Announced(); !known || announced.Held == "" {
+		return 0
+	}
+	return p.unannouncedFor()
+}
+
+// follow requests an evaluation after every announcement of a commit that the caches may not contain.
+func (p *RemotePlanner) follow(ctx context.Context, evaluate chan<- event.GenericEvent) error {
+	tick := time.NewTicker(catalogSettles)
+	defer tick.Stop()
+	for {
+		announced, known := p.Announced()
+		p.mu.Lock()
+		waits := known && announced.Held == "" && (!p.unplanned.IsZero() || !p.hasCaught(announced))
+		p.mu.Unlock()
+		if waits {
+			select {
+			case evaluate <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
+			default: // an evaluation is already pending
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// caches compares the cached Kymas and Watchers of a shard with the API server. The announced state covers all other
+// objects of a commit.
+type caches struct {
+	cached, direct client.Reader
+	namespace      string
+	// kymas selects the cached Kymas.
+	kymas    labels.Selector
+	watchers *Watchers
+}
+
+// areCurrent reports whether the caches contain all changes that were made before the call.
+func (c *caches) areCurrent(ctx context.Context) (bool, error) {
+	for _, kind := range []struct {
+		name     string
+		selector labels.Selector
+		cached   client.ObjectList
+	}{
+		{"Kyma", c.kymas, &v1beta2.KymaList{}}, {"Watcher", labels.Everything(), &v1beta2.WatcherList{}},
+	} {
+		live, err := c.live(ctx, kind.name, kind.selector)
+		if err != nil {
+			return false, err
+		}
+		if err := c.cached.List(ctx, kind.cached, client.InNamespace(c.namespace),
+			client.UnsafeDisableDeepCopy); err != nil {
+			return false, fmt.Errorf("list cached objects of kind %s: %w", kind.name, err)
+		}
+		if current, err := live.covers(kind.cached); err != nil || !current {
+			return false, err
+		}
+	}
+	// The bundles contain the Watchers of the last reconcile.
+	_, err := c.watchers.Reconcile(ctx, ctrl.Request{})
+	return err == nil, err
+}
+
+// versions contains the objects of a list, and the resource version of the list.
+type versions struct {
+	list    string
+	objects map[string]version
+}
+
+type version struct {
+	uid      types.UID
+	resource string
+}
+
+// pageOfMetadata limits the memory of a list request.
+const pageOfMetadata = 500
+
+// live reads the objects from the API server, which returns all changes that were made before.
+func (c *caches) live(ctx context.Context, kind string, selector labels.Selector) (versions, error) {
+	all := versions{objects: map[string]version{}}
+	page := &metav1.PartialObjectMetadataList{}
+	page.SetGroupVersionKind(v1beta2.GroupVersion.WithKind(kind + "List"))
+	for {
+		if err := c.direct.List(ctx, page, client.InNamespace(c.namespace),
+			client.MatchingLabelsSelector{Selector: selector}, client.Limit(pageOfMetadata),
+			client.Continue(page.Continue)); err != nil {
+			return versions{}, fmt.Errorf("list objects of kind %s: %w", kind, err)
+		}
+		for i := range page.Items {
+			all.objects[page.Items[i].Name] = version{page.Items[i].UID, page.Items[i].ResourceVersion}
+		}
+		if all.list = page.ResourceVersion; page.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
+// covers reports whether each cached object is at least as new as in the list, and no object is missing or deleted.
+func (v versions) covers(cached client.ObjectList) (bool, error) {
+	found := 0
+	current := true
+	err := meta.EachListItem(cached, func(item runtime.Object) error {
+		object, err := meta.Accessor(item)
+		if err != nil {
+			return err
+		}
+		wanted, listed := v.objects[object.GetName()]
+		oldest := wanted.resource
+		if !listed || wanted.uid != object.GetUID() {
+			oldest = v.list // the object must have been created after the list
+		}
+		if listed {
+			found++
+		}
+		order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), oldest)
+		if err != nil {
+			return fmt.Errorf("compare resource versions of %s: %w", object.GetName(), err)
+		}
+		current = current && order >= 0
+		return nil
+	})
+	return current && found == len(v.objects), err
+}

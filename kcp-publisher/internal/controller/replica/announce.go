@@ -1,0 +1,178 @@
+package replica
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+)
+
+const (
+	ackPoll        = 100 * time.Millisecond
+	approvalsField = "approvals"
+)
+
+// heartbeat is the text that a process writes to the ConfigMap: its number of shards, a counter, the announcement that
+// it read last, and the number of its requests for a comparison with Git.
+type heartbeat struct {
+	shards      int
+	count       int64
+	read        string
+	comparisons int64
+}
+
+func (h heartbeat) String() string {
+	return fmt.Sprintf("%d %d %s %d", h.shards, h.count, h.read, h.comparisons)
+}
+
+// heartbeat returns the next heartbeat. urgent is true if the planner waits for it.
+func (b *Board) heartbeat(last heartbeat) (next heartbeat, urgent bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next = heartbeat{b.shards, last.count + 1, nameOf(b.announced), b.comparisons}
+	return next, b.announced.Held != "" && next.read != last.read || next.comparisons != last.comparisons
+}
+
+// nameOf identifies an announcement in heartbeats.
+func nameOf(a shard.Announcement) string { return a.Holder + "/" + strconv.FormatInt(a.Number, 10) }
+
+// hasRead reports whether the process with this heartbeat has read the announcement or a newer one of the same planner.
+// A process of an older version does not write this information.
+func hasRead(beat string, a shard.Announcement) bool {
+	fields := strings.Fields(beat)
+	if len(fields) < 3 {
+		return false
+	}
+	at := strings.LastIndex(fields[2], "/")
+	if at < 0 || fields[2][:at] != a.Holder {
+		return false
+	}
+	number, err := strconv.ParseInt(fields[2][at+1:], 10, 64)
+	return err == nil && number >= a.Number
+}
+
+// asksToCompare reports whether a process requested a comparison with Git between two heartbeats.
+func asksToCompare(before, after string) bool {
+	was, is := strings.Fields(before), strings.Fields(after)
+	return len(was) >= 4 && len(is) >= 4 && was[3] != is[3]
+}
+
+// Announce announces the processed control plane objects to all processes. The caller must hold the planner's Lease. It
+// sets the holder, the number of shards and the number of the announcement.
+func (b *Board) Announce(ctx context.Context, a shard.Announcement) error {
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	b.mu.Lock()
+	a.Holder, a.Shards, a.Number = b.member, b.shards, time.Now().UnixNano()
+	if b.own != nil {
+		same := a
+		if same.Number = b.own.Number; same == *b.own && b.wrote == same.Number {
+			b.mu.Unlock()
+			// The ConfigMap already contains this announcement. If it is lost, the next read writes it again.
+			return nil
+		}
+		a.Number = max(a.Number, b.own.Number+1)
+	}
+	b.own = &a
+	b.mu.Unlock()
+	return b.write(ctx, a)
+}
+
+// restore writes the current announcement of this process again.
+func (b *Board) restore(ctx context.Context) error {
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	b.mu.Lock()
+	own := b.own
+	b.mu.Unlock()
+	if own == nil {
+		return nil
+	}
+	return b.write(ctx, *own)
+}
+
+// write writes an announcement. The caller must hold b.writing.
+func (b *Board) write(ctx context.Context, a shard.Announcement) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	if err := b.patch(ctx, map[string]any{announcedField: string(text)}); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wrote, b.written = a.Number, time.Now()
+	return nil
+}
+
+// Acknowledged waits until no process uses an older announcement than the last one of this process. It returns as soon
+// as all processes have read the announcement, and at the latest when older ones are outdated.
+func (b *Board) Acknowledged(ctx context.Context) error {
+	for {
+		done, err := b.acknowledged(time.Now())
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(ackPoll):
+		}
+	}
+}
+
+func (b *Board) acknowledged(now time.Time) (bool, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.own == nil || b.wrote != b.own.Number {
+		return false, fmt.Errorf("ConfigMap %s/%s does not contain the plan of this replica yet", b.namespace, b.name)
+	}
+	if now.Sub(b.written) >= Outdated {
+		return true, nil
+	}
+	if !b.asked.After(b.written) {
+		return false, nil
+	}
+	for _, m := range b.members {
+		if !hasRead(m.beat, *b.own) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// RequestComparison asks the planner to compare the control plane with the newest commit.
+func (b *Board) RequestComparison() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.comparisons++
+}
+
+// ComparisonRequested reports whether a process has requested a comparison since the last call.
+func (b *Board) ComparisonRequested() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was := b.compared
+	b.compared = false
+	return was
+}
+
+// WriteApprovals stores the removals that an operator approved together with a commit. data is an encoded
+// shard.Approvals.
+func (b *Board) WriteApprovals(ctx context.Context, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return b.writeData(ctx, b.object(b.name+"-approved"), approvalsField, data)
+}
+
+// Approvals returns the data that WriteApprovals stored, or nil.
+func (b *Board) Approvals(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return b.readData(ctx, b.object(b.name+"-approved"), approvalsField)
+}
