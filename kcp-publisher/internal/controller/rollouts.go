@@ -74,12 +74,8 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if next.Catalog == nil {
 		return ctrl.Result{}, nil // called again after the first read of the catalog
 	}
-	if caught, err := r.remote.catchUp(ctx); err != nil || !caught {
-		return ctrl.Result{RequeueAfter: catalogSettles}, err
-	}
-	if r.Catalog.changing() {
-		// A Git commit may be only partially applied.
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil
+	if waits, result, err := r.waits(ctx); waits {
+		return result, err
 	}
 	inNamespace := client.InNamespace(r.Catalog.Namespace)
 	var policies fleet.RolloutPolicyList
@@ -143,6 +139,15 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{RequeueAfter: r.Interval}, nil
 	}
 	return ctrl.Result{}, nil
+}
+
+// waits reports whether a Git commit may be only partially applied, or only partially in the caches.
+func (r *Rollouts) waits(ctx context.Context) (bool, ctrl.Result, error) {
+	caught, err := r.remote.catchUp(ctx)
+	if err != nil {
+		return true, ctrl.Result{}, err
+	}
+	return !caught || r.Catalog.changing(), ctrl.Result{RequeueAfter: catalogSettles}, nil
 }
 
 // activate makes the result of an evaluation effective. It stores the view that is used to resolve Kymas. In the
