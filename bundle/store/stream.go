@@ -25,6 +25,10 @@ func CheckStreamURL(address string) error {
 	return nil
 }
 
+// ErrOtherReplica is the error of Stream if another replica of the server sends the runtime's events. A new connection
+// can reach that replica.
+var ErrOtherReplica = errors.New("another replica sends the events")
+
 // Stream opens a stream of server-sent events, which ends with ctx. It sends the credentials for the URL's host. It
 // does not follow redirects.
 func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser, error) {
@@ -65,6 +69,8 @@ func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser,
 	}
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	switch {
+	case response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") == "1":
+		err = fmt.Errorf("GET %s: %w", address, ErrOtherReplica)
 	case response.StatusCode != http.StatusOK:
 		err = fmt.Errorf("GET %s: %d %s", address, response.StatusCode, http.StatusText(response.StatusCode))
 	case kind != bundle.NotificationsMediaType:

@@ -31,6 +31,9 @@ func TestStreamSendsCredentialsToItsHostOnly(t *testing.T) {
 			http.Redirect(w, request, elsewhere.URL, http.StatusTemporaryRedirect)
 		case "/refused":
 			w.WriteHeader(http.StatusUnauthorized)
+		case "/replica", "/busy":
+			w.Header().Set("Retry-After", map[string]string{"/replica": "1", "/busy": "5"}[request.URL.Path])
+			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
 	defer server.Close()
@@ -68,6 +71,7 @@ func TestStreamSendsCredentialsToItsHostOnly(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		server.URL + "/redirect": "307 Temporary Redirect", server.URL + "/refused": "401 Unauthorized",
+		server.URL + "/replica": ErrOtherReplica.Error(), server.URL + "/busy": "503 Service Unavailable",
 		server.URL + "/other":     "must be text/event-stream",
 		elsewhere.URL + "/x":      "no user and password for",
 		"http://registry.example": "not sent by plain HTTP", "ftp://registry.example": "must be https://",

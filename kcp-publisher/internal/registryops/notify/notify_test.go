@@ -241,6 +241,17 @@ func TestOnlyThePasswordOfTheRuntimeIsAccepted(t *testing.T) {
 	}
 }
 
+func TestAgentsOfAMovedShardAreDisconnected(t *testing.T) {
+	e := start(t, 3, false)
+	moved := e.connect(t, "one")
+	e.connect(t, "two")
+	e.Disconnect(func(runtime string) bool { return runtime == "one" })
+	moved.ended(t)
+	if n := e.connected(); n != 1 {
+		t.Errorf("got %d connections, want only the one of the other runtime", n)
+	}
+}
+
 func TestConnectionsAreBounded(t *testing.T) {
 	e := start(t, 3, false)
 	first, second := e.connect(t, "one"), e.connect(t, "one")

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/measure"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
 )
@@ -34,6 +35,10 @@ const (
 	silenceTimeout  = 100 * time.Second // three times the server's keep-alive interval, plus a margin
 	reconnectSpread = 10 * time.Second
 	steadyAfter     = time.Minute
+	// A connection that reaches another replica than the runtime's is repeated after about searchPause, up to
+	// maxSearches times without an accepted connection. Then the intervals grow.
+	searchPause = time.Second
+	maxSearches = 20
 )
 
 // Options configure a Subscription.
@@ -74,7 +79,7 @@ func New(options Options) *Subscription {
 // Start keeps a connection open until ctx is done. It always returns nil.
 func (s *Subscription) Start(ctx context.Context) error {
 	go s.passOn(ctx)
-	backoff := newBackoff()
+	backoff, searches := newBackoff(), 0
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := s.connect(ctx)
@@ -86,10 +91,15 @@ func (s *Subscription) Start(ctx context.Context) error {
 			s.options.Log.Info("failed to connect to the publisher's notification server, polling only", "reason",
 				err.Error())
 		}
-		pause := backoff.Step()
-		if time.Since(began) >= steadyAfter {
+		var pause time.Duration
+		switch {
+		case time.Since(began) >= steadyAfter:
 			// Spread the reconnects, because a publisher restart closes the connections of its whole fleet at once.
-			backoff, pause = newBackoff(), rand.N(reconnectSpread)
+			backoff, searches, pause = newBackoff(), 0, rand.N(reconnectSpread)
+		case errors.Is(err, store.ErrOtherReplica) && searches < maxSearches:
+			searches, pause = searches+1, wait.Jitter(searchPause, 1)
+		default:
+			pause = backoff.Step()
 		}
 		select {
 		case <-ctx.Done():

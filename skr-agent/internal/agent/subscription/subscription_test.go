@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // run runs a Subscription with a fake clock. It returns the number of connections and the times of polls.
@@ -85,6 +87,20 @@ func TestConcurrentNotificationsRequestOnePoll(t *testing.T) {
 	}
 }
 
+func TestAgentSearchesTheReplicaOfItsRuntime(t *testing.T) {
+	attempts := 0
+	_, polls := run(t, 2*time.Minute, func(ctx context.Context) (io.ReadCloser, error) {
+		if attempts++; attempts < maxSearches {
+			return nil, store.ErrOtherReplica
+		}
+		return sends(ctx, time.Hour), nil
+	})
+	// With growing intervals, so many attempts take half an hour.
+	if len(polls) == 0 || polls[0] > 2*maxSearches*searchPause {
+		t.Errorf("the agent polled after %v, want a connection after %d attempts", polls, maxSearches)
+	}
+}
+
 func TestHostileEndpointCausesFewPolls(t *testing.T) {
 	lies := func(lines string) func(context.Context) (io.ReadCloser, error) {
 		return func(context.Context) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(lines)), nil }
@@ -107,6 +123,9 @@ func TestHostileEndpointCausesFewPolls(t *testing.T) {
 		"connection closed immediately": {lies(""), 100, 100},
 		"connection refused with 401": {
 			func(context.Context) (io.ReadCloser, error) { return nil, errors.New("401") }, 100, 0,
+		},
+		"endless search for another replica": {
+			func(context.Context) (io.ReadCloser, error) { return nil, store.ErrOtherReplica }, 120, 0,
 		},
 		"connection timeout": {func(context.Context) (io.ReadCloser, error) {
 			<-time.After(30 * time.Second)
