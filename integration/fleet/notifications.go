@@ -60,3 +60,6 @@ func (f *Fleet) RestartPublisher(flags ...string) error {
 	f.options.PublisherFlags, f.options.Notifications = flags, nil
 	return errors.Join(err, f.StartPublisher())
 }
+
+// Notifications returns the addresses of the option Notifications, or nil.
+func (f *Fleet) Notifications() *Notifications { return f.options.Notifications }

@@ -15,6 +15,8 @@ var longest = []string{
 	"TestAgentWaitsForItsAPIServerAndToken",
 	"TestAgentImageWithoutRegistryAccessIsRolledBack",
 	"TestReplicasShareAFleetInShards",
+	"TestNotificationsReachTheReplicaOfARuntime",
+	"TestShardsPublishOnlyCompleteCommits",
 	"TestEachReleaseWorksWithTheCurrentVersion",
 	"TestModuleTeamRunsTryInItsOwnTest",
 	"TestTryStopsWhenTheCanaryNeverGetsReady",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -47,7 +48,8 @@ func shardedFollowers(t *testing.T, repo *repository, files map[string]string) (
 	return f, replicas, runtimes
 }
 
-// The promotion has a part that the API server refuses. The planner is killed before the commit is complete.
+// The promotion has a part that the API server refuses. In the long suite, the planner is killed before the commit is
+// complete.
 func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -96,15 +98,18 @@ func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 	}
 	requested("scaler", "mailer")
 
-	_, planner := holders(t, f)
-	replicas[planner].kill(t)
-	killed := time.Now()
-	of := untilShared(t, f, 1, planner)
-	successor := slices.Collect(maps.Values(of))[0]
-	replicas[successor].untilSays(t, "failed to follow the repository")
-	t.Logf("the other replica had all shards and continued the commit %s after the planner was killed",
-		time.Since(killed).Round(100*time.Millisecond))
-	requested("scaler")
+	t.Run("commit of a killed planner is continued", func(t *testing.T) {
+		suite.Long(t)
+		_, planner := holders(t, f)
+		replicas[planner].kill(t)
+		killed := time.Now()
+		of := untilShared(t, f, 1, planner)
+		successor := slices.Collect(maps.Values(of))[0]
+		replicas[successor].untilSays(t, "failed to follow the repository")
+		t.Logf("the other replica had all shards and continued the commit %s after the planner was killed",
+			time.Since(killed).Round(100*time.Millisecond))
+		requested("scaler")
+	})
 
 	limitKymas(t, f, fmt.Sprint(runtimesOfShards+2), fmt.Sprint(runtimesOfShards))
 	untilCommit(t, f, promoted)
