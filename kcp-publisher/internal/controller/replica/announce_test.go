@@ -77,6 +77,7 @@ func TestPlannerWaitsUntilEveryReplicaHasReadTheHold(t *testing.T) {
 	if err := planner.Announce(t.Context(), shard.Announcement{State: "s"}); err != nil {
 		t.Fatal(err)
 	}
+	read(t, other) // the older announcement
 	if err := planner.Announce(t.Context(), shard.Announcement{Held: "commit c1"}); err != nil {
 		t.Fatal(err)
 	}
