@@ -68,6 +68,11 @@ type RolloutSpec struct {
 	// +optional
 	// +listType=set
 	ApprovedWaves []string `json:"approvedWaves,omitempty"`
+	// ApprovedDeferredWaves lists the names of the waves that an operator approved although more runtimes than
+	// maxDeferred are deferred. The other conditions of these waves still apply: at least one runtime must be updated.
+	// +optional
+	// +listType=set
+	ApprovedDeferredWaves []string `json:"approvedDeferredWaves,omitempty"`
 	// Abort stops the rollout permanently. Runtimes that have the version keep it.
 	// +optional
 	Abort bool `json:"abort,omitempty"`
@@ -166,6 +171,10 @@ type WaveStatus struct {
 	Failed int32 `json:"failed,omitempty"`
 	// +optional
 	Deferred int32 `json:"deferred,omitempty"`
+	// WaitsForDeferred is true while the wave waits only because more runtimes than maxDeferred are deferred. The wave
+	// continues if fewer runtimes are deferred, or if field approvedDeferredWaves of the spec contains the wave.
+	// +optional
+	WaitsForDeferred bool `json:"waitsForDeferred,omitempty"`
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 	// ReadyAt is the time when enough runtimes of the wave were ready and the soak time began.

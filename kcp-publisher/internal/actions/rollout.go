@@ -39,27 +39,36 @@ func Pause(paused bool) Rollout {
 func Waiting(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string {
 	var waiting []string
 	for i, w := range spec.Waves {
-		asks := w.Approval || i < len(status.Waves) && status.Waves[i].State == v1alpha1.WaveWaiting
-		if asks && !slices.Contains(spec.ApprovedWaves, w.Name) {
+		if w.Approval && !slices.Contains(spec.ApprovedWaves, w.Name) ||
+			i < len(status.Waves) && rollout.AwaitsApproval(spec, status.Waves[i]) {
 			waiting = append(waiting, w.Name)
 		}
 	}
 	return waiting
 }
 
-// Approve approves a wave that waits for approval.
+// Approve approves a wave that waits for approval. If the wave waits for deferred runtimes, Approve continues without
+// them.
 func Approve(wave string) Rollout {
 	return Rollout{"WaveApproved", func(r *v1alpha1.Rollout) (string, error) {
 		waiting := Waiting(r.Spec, r.Status)
 		switch {
 		case rollout.Finished(r.Status.State):
 			return "", hasEnded(r)
-		case slices.Contains(r.Spec.ApprovedWaves, wave):
+		case !slices.Contains(waiting, wave) &&
+			(slices.Contains(r.Spec.ApprovedWaves, wave) || slices.Contains(r.Spec.ApprovedDeferredWaves, wave)):
 			return "has already approved wave " + wave, nil
 		case !slices.Contains(waiting, wave):
 			return "",
 				fmt.Errorf("wave %q %w; waves that do: %s", wave, ErrNoApproval,
 					cmp.Or(strings.Join(waiting, ", "), "none"))
+		}
+		if at := slices.IndexFunc(r.Status.Waves, func(s v1alpha1.WaveStatus) bool {
+			return s.Name == wave && s.WaitsForDeferred && rollout.AwaitsApproval(r.Spec, s)
+		}); at >= 0 {
+			r.Spec.ApprovedDeferredWaves = append(r.Spec.ApprovedDeferredWaves, wave)
+			return fmt.Sprintf("can continue after wave %s without its %d deferred runtimes", wave,
+				r.Status.Waves[at].Deferred), nil
 		}
 		r.Spec.ApprovedWaves = append(r.Spec.ApprovedWaves, wave)
 		return "can start wave " + wave, nil

@@ -3,6 +3,7 @@ package actions_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -16,6 +17,16 @@ func underWay() *v1alpha1.Rollout {
 			Course: v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "canaries"}, {Name: "others", Approval: true}}},
 		},
 		Status: v1alpha1.RolloutStatus{State: v1alpha1.RolloutProgressing},
+	}
+}
+
+func waitsForDeferred(approved []string) func(*v1alpha1.Rollout) {
+	return func(r *v1alpha1.Rollout) {
+		r.Spec.ApprovedWaves = approved
+		r.Status.State = v1alpha1.RolloutWaiting
+		r.Status.Waves = []v1alpha1.WaveStatus{
+			{Name: "canaries", State: v1alpha1.WaveWaiting, WaitsForDeferred: true, Deferred: 3},
+		}
 	}
 }
 
@@ -89,6 +100,24 @@ func TestRolloutActionsDependOnState(t *testing.T) {
 				r.Status.Waves = []v1alpha1.WaveStatus{{Name: "canaries", State: v1alpha1.WaveWaiting}}
 			}, actions.Approve("canaries"), "", func(s v1alpha1.RolloutSpec) bool {
 				return len(s.ApprovedWaves) == 1 && s.ApprovedWaves[0] == "canaries"
+			},
+		},
+		"approve a wave that waits for deferred runtimes": {
+			waitsForDeferred(nil), actions.Approve("canaries"), "", func(s v1alpha1.RolloutSpec) bool {
+				return len(s.ApprovedWaves) == 0 && slices.Equal(s.ApprovedDeferredWaves, []string{"canaries"})
+			},
+		},
+		"approve an approved wave that waits for deferred runtimes": {
+			waitsForDeferred([]string{"canaries"}), actions.Approve("canaries"), "", func(s v1alpha1.RolloutSpec) bool {
+				return len(s.ApprovedWaves) == 1 && slices.Equal(s.ApprovedDeferredWaves, []string{"canaries"})
+			},
+		},
+		"approve deferred runtimes twice": {
+			func(r *v1alpha1.Rollout) {
+				waitsForDeferred(nil)(r)
+				r.Spec.ApprovedDeferredWaves = []string{"canaries"}
+			}, actions.Approve("canaries"), "", func(s v1alpha1.RolloutSpec) bool {
+				return len(s.ApprovedWaves) == 0 && len(s.ApprovedDeferredWaves) == 1
 			},
 		},
 		"approve in a finished rollout": {

@@ -102,6 +102,16 @@ func TestRolloutShowPrintsTheCommandThatApprovesTheWave(t *testing.T) {
 	}{
 		"waiting":     {waits(func(*v1alpha1.Rollout) {}), true},
 		"progressing": {waits(func(r *v1alpha1.Rollout) { r.Status.State = v1alpha1.RolloutProgressing }), false},
+		"approved, then waiting for deferred runtimes": {
+			waits(func(r *v1alpha1.Rollout) {
+				r.Spec.ApprovedWaves, r.Status.Waves[1].WaitsForDeferred = []string{"others"}, true
+			}), true,
+		},
+		"deferred runtimes already approved": {
+			waits(func(r *v1alpha1.Rollout) {
+				r.Spec.ApprovedDeferredWaves, r.Status.Waves[1].WaitsForDeferred = []string{"others"}, true
+			}), false,
+		},
 		"already approved": {
 			waits(func(r *v1alpha1.Rollout) { r.Spec.ApprovedWaves = []string{"others"} }), false,
 		},

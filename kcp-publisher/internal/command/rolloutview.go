@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -133,7 +132,7 @@ func approvable(r *v1alpha1.Rollout) string {
 		return ""
 	}
 	for _, w := range r.Status.Waves {
-		if w.State == v1alpha1.WaveWaiting && !slices.Contains(r.Spec.ApprovedWaves, w.Name) {
+		if rollout.AwaitsApproval(r.Spec, w) {
 			return w.Name
 		}
 	}

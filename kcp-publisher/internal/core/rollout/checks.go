@@ -157,7 +157,8 @@ func (p *plan) missing(number int, unready string, soaked bool) string {
 	w := &p.waves[number]
 	switch {
 	case w.stalled() && !p.spec.Paused:
-		p.status.Waves[number].State, p.status.State = fleet.WaveWaiting, fleet.RolloutWaiting
+		s := &p.status.Waves[number]
+		s.State, s.WaitsForDeferred, p.status.State = fleet.WaveWaiting, false, fleet.RolloutWaiting
 		instead := "approve the wave"
 		if p.spec.Waves[number].Approval {
 			// An approval to start the wave does not accept failed checks, so approving again has no effect.

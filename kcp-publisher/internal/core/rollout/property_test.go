@@ -48,7 +48,7 @@ func TestRandomHistoriesKeepAllGuarantees(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seed, count := run.seed, run.count
 			t.Logf("seed %d", seed)
-			var next, ended, back atomic.Int64
+			var next, ended, back, continued atomic.Int64
 			var all sync.WaitGroup
 			for range runtime.GOMAXPROCS(0) {
 				all.Go(func() {
@@ -59,6 +59,7 @@ func TestRandomHistoriesKeepAllGuarantees(t *testing.T) {
 						if w.problem != "" {
 							t.Errorf("seed %d, history %d: %s", seed, i, w.problem)
 						}
+						continued.Add(w.continued)
 						switch Newest(w.rollouts).Status.State {
 						case fleet.RolloutSucceeded:
 							ended.Add(1)
@@ -69,7 +70,11 @@ func TestRandomHistoriesKeepAllGuarantees(t *testing.T) {
 				})
 			}
 			all.Wait()
-			t.Logf("%d rollouts succeeded, %d were rolled back", ended.Load(), back.Load())
+			t.Logf("%d rollouts succeeded, %d were rolled back, %d waves continued without deferred runtimes", ended.Load(),
+				back.Load(), continued.Load())
+			if !t.Failed() && count >= histories && continued.Load() == 0 {
+				t.Error("no wave continued without deferred runtimes")
+			}
 			if !t.Failed() && count >= histories && (ended.Load() < count/10 || back.Load() < count/25) {
 				t.Errorf("of %d histories, only %d succeeded and %d were rolled back", count,
 					ended.Load(), back.Load())
@@ -105,6 +110,7 @@ func (w *world) live() {
 				newest.Spec.ApprovedWaves = append(
 					newest.Spec.ApprovedWaves[:len(newest.Spec.ApprovedWaves):len(newest.Spec.ApprovedWaves)],
 					wave.Name)
+				newest.Spec.ApprovedDeferredWaves = append(slices.Clone(newest.Spec.ApprovedDeferredWaves), wave.Name)
 			}
 			again := newest.Spec.To == w.channel && repeatable(newest)
 			if Finished(newest.Status.State) && !again &&
@@ -202,6 +208,12 @@ func (w *world) stir() {
 			w.channel = newest.Spec.To
 		case 12:
 			newest.Spec.Retry = Finished(newest.Status.State)
+		case 13, 14:
+			for _, wave := range newest.Status.Waves {
+				if wave.WaitsForDeferred && AwaitsApproval(newest.Spec, wave) {
+					newest.Spec.ApprovedDeferredWaves = append(slices.Clone(newest.Spec.ApprovedDeferredWaves), wave.Name)
+				}
+			}
 		}
 	}
 	if w.wild && w.chance(10) {
@@ -221,6 +233,7 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		}
 		if len(before.Waves) > 0 && before.Waves[i].ProvenAt == nil && step.Status.Waves[i].ProvenAt != nil {
 			w.checkProof(r, step, i, facts)
+			w.checkDeferred(r, step.Status.Waves[i], i)
 		}
 	}
 	fresh, flying, failing, wave := map[int]int{}, map[int]int{}, map[int]int{}, map[int]int{}
@@ -342,6 +355,23 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 	}
 	if got := int(step.Status.Waves[wave].Updated); got > count {
 		w.fail("%s: wave %d has %d updated runtimes, but %d reported Ready", r.Name, wave, got, count)
+	}
+}
+
+// checkDeferred fails the test if a wave is proven although more runtimes than maxDeferred are deferred, without an
+// approval.
+func (w *world) checkDeferred(r *fleet.Rollout, status fleet.WaveStatus, wave int) {
+	bound := int(status.Total) / 4
+	if limit := r.Spec.Waves[wave].MaxDeferred; limit != nil {
+		bound = scaledDown(limit.String(), int(status.Total))
+	}
+	approved := slices.Contains(r.Spec.ApprovedDeferredWaves, status.Name)
+	if approved && int(status.Deferred) > bound {
+		w.continued++
+	}
+	if int(status.Deferred) > bound && !approved {
+		w.fail("%s: wave %d is proven although %d of its %d runtimes are deferred, at most %d", r.Name, wave,
+			status.Deferred, status.Total, bound)
 	}
 }
 

@@ -134,6 +134,9 @@ func Plan(
 	if err := p.checkWaves(runtimes); err != nil && p.active() {
 		return p.stuck(runtimes, err)
 	}
+	for i := range p.status.Waves {
+		p.status.Waves[i].WaitsForDeferred = false
+	}
 	p.classify(runtimes)
 	p.changeDirection()
 	p.release()
@@ -301,12 +304,12 @@ func (p *plan) advance() {
 		if s.StartedAt == nil {
 			s.StartedAt = &now
 		}
-		why := w.unready()
-		if why == "" && s.ReadyAt == nil {
-			s.ReadyAt = &now
-		}
 		if s.State = fleet.WaveProgressing; s.ReadyAt != nil {
 			s.State = fleet.WaveSoaking
+		}
+		why := p.unready(i)
+		if why == "" && s.ReadyAt == nil {
+			s.ReadyAt, s.State = &now, fleet.WaveSoaking
 		}
 		soaked := s.ReadyAt != nil && !p.situation.Now.Before(p.soakedAt(i, s.ReadyAt.Time))
 		why = p.missing(i, why, soaked)

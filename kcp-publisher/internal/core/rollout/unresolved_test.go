@@ -61,7 +61,7 @@ func TestUnresolvedRuntimeReleasesItsSlot(t *testing.T) {
 		}
 		install(got[0])
 	}
-	if _, tried := poll(); status.State != fleet.RolloutProgressing || tried == "" ||
+	if _, tried := poll(); status.State != fleet.RolloutWaiting || tried == "" ||
 		!strings.Contains(status.Message, broken.ID+" (module keda: value region is not defined)") {
 		t.Errorf("got rollout state %s, message %q, tried versions %q", status.State, status.Message, tried)
 	}

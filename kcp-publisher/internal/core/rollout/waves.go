@@ -281,14 +281,38 @@ func (w *wave) unready() string {
 	if w.total > 0 {
 		need = max(need, 1) // require one ready runtime, even if all others are deferred or failed
 	}
-	switch {
-	case w.updated+w.measuring < need:
+	if w.updated+w.measuring < need {
 		return fmt.Sprintf("%d of %d runtimes are updated, %d are required", w.updated, w.total, need)
-	case w.deferred > w.maxDeferred:
-		return fmt.Sprintf("%d of %d runtimes are offline, wait for their maintenance window or cannot get the version, "+
-			"maxDeferred allows %d", w.deferred, w.total, w.maxDeferred)
 	}
 	return ""
+}
+
+// unready returns the reason why a wave is not ready, or "". If the only reason is the number of deferred runtimes, it
+// sets the state Waiting, because an operator can approve the wave.
+func (p *plan) unready(number int) string {
+	w, s := &p.waves[number], &p.status.Waves[number]
+	if why := w.unready(); why != "" {
+		return why
+	}
+	if w.deferred <= w.maxDeferred || slices.Contains(p.spec.ApprovedDeferredWaves, s.Name) {
+		return ""
+	}
+	why := fmt.Sprintf("%d of %d runtimes are offline, wait for their maintenance window or cannot get the version, "+
+		"maxDeferred allows %d", w.deferred, w.total, w.maxDeferred)
+	if w.updated == 0 || p.spec.Paused {
+		return why
+	}
+	s.State, s.WaitsForDeferred, p.status.State = fleet.WaveWaiting, true, fleet.RolloutWaiting
+	return why + "; to continue without them, run kcp-publisher rollout approve " + p.name + " " + s.Name
+}
+
+// AwaitsApproval reports whether a wave waits for an approval that the spec does not contain.
+func AwaitsApproval(spec fleet.RolloutSpec, wave fleet.WaveStatus) bool {
+	approved := spec.ApprovedWaves
+	if wave.WaitsForDeferred {
+		approved = spec.ApprovedDeferredWaves
+	}
+	return wave.State == fleet.WaveWaiting && !slices.Contains(approved, wave.Name)
 }
 
 // soakedAt returns the end of a wave's soak time. ready is the time at which the wave became ready. For a wave without

@@ -86,9 +86,11 @@ type world struct {
 	channel  string
 	machines []*machine
 	rollouts []*fleet.Rollout
-	gates    Gates
-	wild     bool   // the registry can refuse bundles, and the channel can get a version between two existing versions
-	problem  string // the first violated guarantee
+	// continued counts the waves that were proven without their deferred runtimes.
+	continued int64
+	gates     Gates
+	wild      bool   // the registry can refuse bundles, and the channel can get a version between two existing versions
+	problem   string // the first violated guarantee
 }
 
 func (w *world) fail(format string, args ...any) {

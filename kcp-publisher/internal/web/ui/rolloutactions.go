@@ -35,16 +35,17 @@ func (r asked) rolloutOffers(one *fleet.Rollout) []offer {
 		}
 	}
 	for _, wave := range actions.Waiting(one.Spec, s) {
-		candidates = append(
-			candidates,
-			offer{
-				Name:     "approve",
-				Title:    "Approve wave " + line(60, wave),
-				Wave:     wave,
-				Runtimes: sizeOf(wave, s.Waves),
-				action:   actions.Approve(wave),
-			},
-		)
+		approve := offer{
+			Name:     "approve",
+			Title:    "Approve wave " + line(60, wave),
+			Wave:     wave,
+			Runtimes: waveOf(wave, s.Waves).Total,
+			action:   actions.Approve(wave),
+		}
+		if waits := waveOf(wave, s.Waves); waits.WaitsForDeferred {
+			approve.Title, approve.Runtimes = "Continue without deferred runtimes of wave "+line(60, wave), waits.Deferred
+		}
+		candidates = append(candidates, approve)
 	}
 	rivals := rivalsOf(one, r.fleet.Rollouts)
 	candidates = append(candidates,
@@ -62,13 +63,13 @@ func (r asked) rolloutOffers(one *fleet.Rollout) []offer {
 	return possible
 }
 
-func sizeOf(wave string, all []v1alpha1.WaveStatus) int32 {
+func waveOf(name string, all []v1alpha1.WaveStatus) v1alpha1.WaveStatus {
 	for _, w := range all {
-		if w.Name == wave {
-			return w.Total
+		if w.Name == name {
+			return w
 		}
 	}
-	return 0
+	return v1alpha1.WaveStatus{}
 }
 
 func objectOf(r *fleet.Rollout) v1alpha1.Rollout {
