@@ -75,6 +75,7 @@ func (o *operator) otherPages() {
 		require.NoError(o, o.api.Create(ctx, object))
 	}
 	require.NoError(o, os.WriteFile(filepath.Join(o.dir, "client-secret"), []byte("secret"), 0o600))
+	require.NoError(o, os.WriteFile(filepath.Join(o.dir, "reader.json"), []byte(`{"auths":{}}`), 0o600))
 	require.NoError(o,
 		sample.WriteArchive(ctx, filepath.Join(o.dir, "modules"), sample.Mailer("1.0.0"), sample.Mailer("1.1.0")))
 	renamed := strings.NewReplacer(

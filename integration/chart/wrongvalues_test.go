@@ -113,6 +113,18 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 			"ui: {httpRoute: {enabled: true}}",
 			[]string{"ui.httpRoute.enabled: has no effect without ui.enabled"},
 		},
+		"registry of a disabled web page": {
+			"ui: {registry: {enabled: true}}",
+			[]string{"ui.registry.enabled: has no effect without ui.enabled"},
+		},
+		"registry credentials of a web page without the registry": {
+			page + ", registry: {configSecretName: pull}}",
+			[]string{"ui.registry.configSecretName: has no effect without ui.registry.enabled"},
+		},
+		"web page with the publisher's credentials": {
+			page + ", registry: {enabled: true, configSecretName: push}}\nregistry: {configSecretName: push}",
+			[]string{"ui.registry.configSecretName: push contains the publisher's credentials"},
+		},
 		"HTTP route without a gateway": {
 			page + ", httpRoute: {enabled: true}}",
 			[]string{"ui.httpRoute.parentRefs"},

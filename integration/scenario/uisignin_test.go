@@ -39,8 +39,8 @@ func controlToken(t *testing.T, f *fleet.Fleet, name string) string {
 	return request.Status.Token
 }
 
-// startPage runs `kcp-publisher ui` as the chart does, and returns its address and its log.
-func startPage(t *testing.T, f *fleet.Fleet) (address, log string) {
+// startPage runs `kcp-publisher ui` as the chart does, with further flags, and returns its address and its log.
+func startPage(t *testing.T, f *fleet.Fleet, flags ...string) (address, log string) {
 	t.Helper()
 	ctx := t.Context()
 	must(t, fleet.ApplyChartFile(ctx, f.Control, "kcp-publisher", "rbac", "ui.yaml"))
@@ -61,13 +61,26 @@ func startPage(t *testing.T, f *fleet.Fleet) (address, log string) {
 	must(t, listener.Close())
 	logFile, err := os.Create(file("ui.log"))
 	must(t, err)
-	page := exec.CommandContext(ctx, f.Binaries().Publisher, "ui", "--kubeconfig", file("ui.kubeconfig"),
-		"--bind-address", address, "--external-url", "https://"+address,
-		"--session-key", file("session.key"), "--tls-certificate", file("ui.crt"), "--tls-key", file("ui.key"))
+	page := exec.CommandContext(ctx, f.Binaries().Publisher, append([]string{"ui", "--kubeconfig",
+		file("ui.kubeconfig"), "--bind-address", address, "--external-url", "https://" + address,
+		"--session-key", file("session.key"), "--tls-certificate", file("ui.crt"), "--tls-key", file("ui.key")},
+		flags...)...)
 	page.Stdout, page.Stderr = logFile, logFile
 	must(t, page.Start())
 	t.Cleanup(func() { _ = page.Process.Kill(); _ = page.Wait(); _ = logFile.Close() })
 	return address, file("ui.log")
+}
+
+// bind grants a Role of the chart to a ServiceAccount.
+func bind(t *testing.T, f *fleet.Fleet, account, role string) *rbacv1.RoleBinding {
+	t.Helper()
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: account + "-" + role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: sample.Namespace, Name: account}},
+	}
+	must(t, f.Control.Create(t.Context(), binding))
+	return binding
 }
 
 // browser is a user who opens the page.
@@ -136,12 +149,7 @@ func TestSignedInUsersSeeOnlyTheirNamespaces(t *testing.T) {
 		url.Values{"token": {token}}, http.StatusForbidden,
 		"system:serviceaccount:kcp-system:ann",
 		"kubectl auth can-i list kymas.operator.kyma-project.io --namespace kcp-system")
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "see-the-fleet"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "kcp-publisher-ui-viewer"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: sample.Namespace, Name: "ann"}},
-	}
-	must(t, f.Control.Create(ctx, binding))
+	binding := bind(t, f, "ann", "kcp-publisher-ui-viewer")
 	ann.untilShown("a user with rights sees the fleet", http.MethodGet, "/", nil, http.StatusOK, "berlin",
 		"system:serviceaccount:kcp-system:ann", "/sign-out")
 	ann.untilShown("the user sees the runtime", http.MethodGet, "/runtimes/berlin", nil, http.StatusOK, "scaler",

@@ -20,7 +20,11 @@
 {{- end }}
 
 {{- define "kcp-publisher.uiChecks" -}}
-{{- if not .Values.ui.enabled }}{{ range $name := list "ingress" "httpRoute" }}{{ if (get $.Values.ui $name).enabled }}{{ fail (printf "ui.%s.enabled: has no effect without ui.enabled" $name) }}{{ end }}{{ end }}{{ end }}
+{{- if not .Values.ui.enabled }}{{ range $name := list "ingress" "httpRoute" "registry" }}{{ if (get $.Values.ui $name).enabled }}{{ fail (printf "ui.%s.enabled: has no effect without ui.enabled" $name) }}{{ end }}{{ end }}{{ end }}
+{{- with .Values.ui.registry.configSecretName }}
+{{- if not $.Values.ui.registry.enabled }}{{ fail "ui.registry.configSecretName: has no effect without ui.registry.enabled" }}{{ end }}
+{{- if eq . $.Values.registry.configSecretName }}{{ fail (printf "ui.registry.configSecretName: %s contains the publisher's credentials, which can change bundles; create credentials that can only read bundles and reports" .) }}{{ end }}
+{{- end }}
 {{- if .Values.ui.enabled }}
 {{- with .Values.ui }}
 {{- if and (not .tokens) (not .oidc.issuerURL) }}{{ fail "ui.tokens: false requires ui.oidc.issuerURL, because users could not sign in otherwise" }}{{ end }}

@@ -122,18 +122,35 @@ helmRepositories and events.url. */}}
 {{- define "kcp-publisher.egressPorts" -}}
 {{- $ports := list }}
 {{- range .Values.networkPolicy.egressPorts }}{{ $ports = append $ports (int .) }}{{ end }}
-{{- range concat (list .Values.location) .Values.components }}
-{{- $host := splitList "/" . | first }}
-{{- if regexMatch ":[0-9]+$" $host }}{{ $ports = append $ports (regexFind "[0-9]+$" $host | int) }}{{ end }}
-{{- end }}
+{{- $ports = include "kcp-publisher.registryPorts" (dict "locations" (concat (list .Values.location) .Values.components) "registry" .Values.registry) | fromJsonArray | concat $ports }}
 {{- range concat .Values.helmRepositories (list .Values.events.url | compact) }}
 {{- $url := urlParse . }}
 {{- if regexMatch ":[0-9]+$" $url.host }}{{ $ports = append $ports (regexFind "[0-9]+$" $url.host | int) }}
 {{- else if eq $url.scheme "http" }}{{ $ports = append $ports 80 }}{{ end }}
 {{- end }}
-{{- range .Values.registry.blobHosts }}{{ if regexMatch ":[0-9]+$" . }}{{ $ports = append $ports (regexFind "[0-9]+$" . | int) }}{{ end }}{{ end }}
-{{- if .Values.registry.plainHTTP }}{{ $ports = append $ports 80 }}{{ end }}
-{{- $ports | uniq | toJson }}
+{{- $numbers := list }}{{ range $ports }}{{ $numbers = append $numbers (int .) }}{{ end }}
+{{- $numbers | uniq | toJson }}
+{{- end }}
+
+{{/* TCP ports other than 443 of registries: those in the argument's locations and in registry.blobHosts, and 80. */}}
+{{- define "kcp-publisher.registryPorts" -}}
+{{- $ports := list }}
+{{- range concat .locations .registry.blobHosts }}
+{{- $host := splitList "/" . | first }}
+{{- if regexMatch ":[0-9]+$" $host }}{{ $ports = append $ports (regexFind "[0-9]+$" $host | int) }}{{ end }}
+{{- end }}
+{{- if .registry.plainHTTP }}{{ $ports = append $ports 80 }}{{ end }}
+{{- $ports | toJson }}
+{{- end }}
+
+{{/* TCP ports for the NetworkPolicy of the page: ui.egressPorts, and the registry's ports with ui.registry.enabled. */}}
+{{- define "kcp-publisher.uiEgressPorts" -}}
+{{- $ports := .Values.ui.egressPorts }}
+{{- if .Values.ui.registry.enabled }}
+{{- $ports = include "kcp-publisher.registryPorts" (dict "locations" (list .Values.location) "registry" .Values.registry) | fromJsonArray | concat $ports }}
+{{- end }}
+{{- $numbers := list }}{{ range $ports }}{{ $numbers = append $numbers (int .) }}{{ end }}
+{{- $numbers | uniq | toJson }}
 {{- end }}
 
 {{- define "kcp-publisher.tokenServiceSelectorLabels" -}}
@@ -190,6 +207,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if ne (int .Values.ui.trustedProxies) 1 }}{{ $args = append $args (printf "--trusted-proxies=%d" (int .Values.ui.trustedProxies)) }}{{ end }}
 {{- if not .Values.ui.tokens }}{{ $args = append $args "--sign-in-with-tokens=false" }}{{ end }}
 {{- if .Values.ui.tlsSecretName }}{{ $args = concat $args (list "--tls-certificate=/etc/kcp-publisher-ui/tls/tls.crt" "--tls-key=/etc/kcp-publisher-ui/tls/tls.key") }}{{ end }}
+{{- if .Values.ui.registry.enabled }}
+{{- $args = concat $args (list (printf "--location=%s" .Values.location) "--trust=/etc/kcp-publisher-ui/trust/root.json") }}
+{{- if .Values.ui.registry.configSecretName }}{{ $args = append $args "--registry-config=/etc/kcp-publisher-ui/registry/.dockerconfigjson" }}{{ end }}
+{{- if .Values.registry.caConfigMapName }}{{ $args = append $args "--registry-ca=/etc/kcp-publisher-ui/registry-ca/ca.crt" }}{{ end }}
+{{- if .Values.registry.plainHTTP }}{{ $args = append $args "--plain-http" }}{{ end }}
+{{- range .Values.registry.blobHosts }}{{ $args = append $args (printf "--blob-host=%s" .) }}{{ end }}
+{{- end }}
 {{- with .Values.ui.oidc }}
 {{- if .issuerURL }}
 {{- range $flag, $value := dict "issuer-url" .issuerURL "client-id" .clientID "username-claim" .usernameClaim "username-prefix" .usernamePrefix

@@ -122,7 +122,8 @@ func newRegistryCredentials() *cobra.Command {
 		Args: cli.Exactly(1, "one user"),
 		Long: "credentials derives the password of a runtime id, of " + token.UserPublisher +
 			" (to publish bundles), of " + token.UserModules + " (to release modules)\n" +
-			"or of " + token.UserPruner + " (to prune the registry). The output is a secret.",
+			"of " + token.UserPruner + " (to prune the registry), or of " + token.UserReader +
+			" (to read bundles and reports, for example by the UI). The output is a secret.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := registryCredentials(nil, dir, location, args[0], generation)
 			if err != nil {

@@ -238,11 +238,18 @@ func (f *uiFlags) readFirst(
 // concurrent use.
 func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
 	var root trust.Root
-	if f.origins.trust != "" {
-		var err error
-		if root, err = cli.ReadRoot(f.origins.trust); err != nil {
-			return nil, err
+	readRoot := func() error {
+		if f.origins.trust == "" {
+			return nil
 		}
+		current, err := cli.ReadRoot(f.origins.trust)
+		if err == nil {
+			root = current
+		}
+		return err
+	}
+	if err := readRoot(); err != nil {
+		return nil, err
 	}
 	var known fleet.Input
 	var asked time.Time
@@ -252,6 +259,9 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 			var now fleet.Input
 			if err := readCircumstances(ctx, own, f.namespace, &now); err == nil {
 				known = now // if the read fails, keep the previous state
+			}
+			if err := readRoot(); err != nil { // a mounted file changes after a rotation
+				crlog.FromContext(ctx).V(1).Info("failed to read the root of trust again", "reason", err.Error())
 			}
 		}
 		in.Held, in.RootExpires, in.Trains = known.Held, known.RootExpires, known.Trains

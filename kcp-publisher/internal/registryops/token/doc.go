@@ -8,6 +8,7 @@
 //	_modules       pull,push  module repositories
 //	_pruner        pull,delete       everything below <prefix> except <prefix>/trust, which it can pull;  the registry's catalog
 //	               pull,push,delete  <prefix>/pruning
+//	_reader        pull       the runtimes' bundles and reports, <prefix>/trust, <prefix>/content
 //
 // Passwords are derived from the fleet's token secret and stored nowhere. A higher generation invalidates all older
 // passwords of a user. A valid password is always accepted, and only the rate of refusals is limited.

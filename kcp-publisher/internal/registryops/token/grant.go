@@ -122,6 +122,11 @@ func (p Policy) actions(user, repository string) []string {
 		return nil
 	case UserPruner:
 		return p.pruning(repository)
+	case UserReader:
+		if p.isReported(repository) {
+			return read
+		}
+		return nil
 	case UserModules:
 		if p.isModule(repository) && !p.isImage(repository) {
 			return write
@@ -155,6 +160,14 @@ func (p Policy) pruning(repository string) []string {
 		return []string{actionPull, actionDelete}
 	}
 	return nil
+}
+
+// isReported reports whether a repository contains bundles or reports, or data that all runtimes can read to verify
+// them.
+func (p Policy) isReported(repository string) bool {
+	below, found := strings.CutPrefix(repository, p.prefix+"/")
+	return found && (below == bundle.TrustRepository || below == bundle.ContentRepository ||
+		strings.HasPrefix(below, bundle.DesiredRepository("")) || strings.HasPrefix(below, bundle.ReportRepository("")))
 }
 
 // Patterns for modules can include carried images, but only the publisher can write them.

@@ -17,6 +17,7 @@ const (
 	UserPublisher = "_publisher"
 	UserModules   = "_modules"
 	UserPruner    = "_pruner"
+	UserReader    = "_reader"
 )
 
 const (
@@ -25,9 +26,11 @@ const (
 	minSecret      = 32
 )
 
-// CheckUser returns an error unless the user is a valid runtime ID, _publisher, _modules or _pruner.
+// CheckUser returns an error unless the user is a valid runtime ID, _publisher, _modules, _pruner or
+// _reader.
 func CheckUser(user string) error {
-	if user == UserPublisher || user == UserModules || user == UserPruner {
+	switch user {
+	case UserPublisher, UserModules, UserPruner, UserReader:
 		return nil
 	}
 	return trust.CheckRuntimeID(user)

@@ -33,6 +33,8 @@ type Right struct {
 	Verb, Group, Resource, Namespace string
 	// Name selects one object, or all objects if it is empty.
 	Name string
+	// Subresource can be empty.
+	Subresource string
 }
 
 // Command returns the kubectl command that checks the permission.
@@ -40,6 +42,9 @@ func (r Right) Command() string {
 	resource := r.Resource + "." + r.Group
 	if r.Name != "" {
 		resource += "/" + r.Name
+	}
+	if r.Subresource != "" {
+		resource += " --subresource " + r.Subresource
 	}
 	return fmt.Sprintf("kubectl auth can-i %s %s --namespace %s", r.Verb, resource, r.Namespace)
 }
@@ -50,6 +55,19 @@ func Seeing(namespace string) []Right {
 		{Verb: "list", Group: v1beta2.GroupVersion.Group, Resource: "kymas", Namespace: namespace},
 		{Verb: "list", Group: v1beta2.GroupVersion.Group, Resource: "modulereleasemetas", Namespace: namespace},
 		{Verb: "list", Group: v1alpha1.GroupVersion.Group, Resource: "rollouts", Namespace: namespace},
+	}
+}
+
+// reading returns the permission to read a runtime's report. The subresource exists only in Roles, because the registry
+// contains the reports.
+func reading(kyma client.ObjectKey) Right {
+	return Right{
+		Verb:        "get",
+		Group:       v1beta2.GroupVersion.Group,
+		Resource:    "kymas",
+		Namespace:   kyma.Namespace,
+		Name:        kyma.Name,
+		Subresource: "report",
 	}
 }
 
@@ -114,7 +132,7 @@ func (u *Users) Of(who user.Info) Ask {
 		decision, _, err := u.authorizer.Authorize(ctx, authorizer.AttributesRecord{
 			User: who, ResourceRequest: true, APIVersion: "*",
 			Verb: right.Verb, APIGroup: right.Group, Resource: right.Resource, Namespace: right.Namespace,
-			Name: right.Name,
+			Name: right.Name, Subresource: right.Subresource,
 		})
 		if err != nil {
 			return false,
@@ -131,6 +149,13 @@ func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 		missing, err := ask.Missing(ctx, Seeing(namespace))
 		return err == nil && len(missing) == 0, err
 	}}
+	v.MissingForReport = func(ctx context.Context, kyma client.ObjectKey) (string, error) {
+		right := reading(kyma)
+		if may, err := ask(ctx, right); may || err != nil {
+			return "", err
+		}
+		return right.Command(), nil
+	}
 	if act != nil {
 		v.MaySteer = func(ctx context.Context, rollout client.ObjectKey) (bool, error) {
 			return ask(ctx, steering(rollout))

@@ -3,19 +3,87 @@ package ui
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
+const (
+	// reportFor is the time for which all viewers get the same report. A live page reads it repeatedly.
+	reportFor    = 10 * time.Second
+	reportWithin = 10 * time.Second
+	maxReports   = 200
+)
+
+// reports caches the runtimes' latest reports for a short time, and reads each report once for all viewers.
+type reports struct {
+	// mu guards known. Its keys are the runtime IDs.
+	mu      sync.Mutex
+	known   map[string]knownReport
+	reading singleflight.Group
+}
+
+type knownReport struct {
+	report bundle.Report
+	err    error
+	at     time.Time
+}
+
+func (c *reports) of(
+	ctx context.Context, kyma *v1beta2.Kyma, now func() time.Time,
+	read func(context.Context, *v1beta2.Kyma) (bundle.Report, error),
+) (bundle.Report, error) {
+	id := plan.RuntimeID(kyma)
+	if found, fresh := c.cached(id, now()); fresh {
+		return found.report, found.err
+	}
+	result := c.reading.DoChan(id, func() (any, error) {
+		if found, fresh := c.cached(id, now()); fresh { // another read ended in between
+			return found.report, found.err
+		}
+		// The viewer who caused the read can leave while others wait for it.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportWithin)
+		defer cancel()
+		report, err := read(ctx, kyma)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.known == nil || len(c.known) >= maxReports {
+			c.known = map[string]knownReport{}
+		}
+		c.known[id] = knownReport{report, err, now()}
+		return report, err
+	})
+	select {
+	case <-ctx.Done():
+		return bundle.Report{}, ctx.Err()
+	case got := <-result:
+		report, _ := got.Val.(bundle.Report)
+		return report, got.Err
+	}
+}
+
+func (c *reports) cached(id string, now time.Time) (found knownReport, fresh bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found, known := c.known[id]
+	return found, known && now.Sub(found.at) < reportFor
+}
+
 // details contains the objects and excerpts in a runtime's signed report.
 type details struct {
 	// Requested is false if the Kyma does not request details, and Readable is false without a registry.
 	Requested, Readable bool
+	// Missing is the command that checks the permission to read reports if the viewer lacks it.
+	Missing string
 	// Reported is the time of the report, or zero if it cannot be read.
 	Reported time.Time
 	Modules  []bundle.ReportedModule
@@ -24,8 +92,8 @@ type details struct {
 	Request string
 }
 
-// detailsOf reads the report only if the Kyma requests details.
-func (p *pages) detailsOf(ctx context.Context, kyma *v1beta2.Kyma) details {
+// detailsOf reads the report only if the Kyma requests details and the viewer may read reports.
+func (p *pages) detailsOf(r asked, kyma *v1beta2.Kyma) details {
 	requested, err := plan.ReportDetails(kyma)
 	found := details{
 		Requested: err == nil && len(requested) > 0, Readable: p.Report != nil,
@@ -35,9 +103,13 @@ func (p *pages) detailsOf(ctx context.Context, kyma *v1beta2.Kyma) details {
 	if !found.Requested || !found.Readable {
 		return found
 	}
-	ctx, cancel := context.WithTimeout(ctx, originsWithin)
-	defer cancel()
-	report, err := p.Report(ctx, kyma)
+	if found.Missing, err = p.missingForReport(r, kyma); err != nil {
+		found.Error = err.Error()
+	}
+	if found.Missing != "" || err != nil {
+		return found
+	}
+	report, err := p.reports.of(r.Context(), kyma, p.Now, p.Report)
 	if err != nil {
 		found.Error = err.Error()
 		return found
@@ -52,4 +124,17 @@ func (p *pages) detailsOf(ctx context.Context, kyma *v1beta2.Kyma) details {
 		return cmp.Or(len(b.Details.Failing)-len(a.Details.Failing), strings.Compare(a.Name, b.Name))
 	})
 	return found
+}
+
+// missingForReport returns the command that checks the permission to read the report if the viewer lacks it.
+func (p *pages) missingForReport(r asked, kyma *v1beta2.Kyma) (string, error) {
+	if r.viewer.MissingForReport == nil {
+		return "", errors.New("you may not read reports")
+	}
+	missing, err := r.viewer.MissingForReport(r.Context(), client.ObjectKeyFromObject(kyma))
+	if err != nil {
+		p.Log.Error(err, "failed to check whether a viewer may read a report", "viewer", r.viewer.Name)
+		return "", errors.New("the control plane did not respond to the check of your permission")
+	}
+	return missing, nil
 }

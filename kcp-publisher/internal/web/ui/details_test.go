@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"html"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -57,22 +62,81 @@ func TestRuntimePageShowsObjectsAndExcerpts(t *testing.T) {
 	}
 }
 
-func TestReportIsReadOnlyIfDetailsAreRequested(t *testing.T) {
-	reads := 0
-	p := &pages{Options: Options{Report: func(context.Context, *v1beta2.Kyma) (bundle.Report, error) {
-		reads++
-		return bundle.Report{}, errors.New("signed with another key")
-	}}}
-	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: "one", Namespace: "kcp-system"}}
-	if got := p.detailsOf(t.Context(), kyma); got.Requested || got.Error != "" || reads != 0 {
-		t.Errorf("without the annotation: got %+v after %d reads", got, reads)
+// reportPages returns pages that count reads of reports, and a request of a viewer.
+func reportPages(missing string, unchecked error) (p *pages, r asked, reads *atomic.Int32) {
+	reads = &atomic.Int32{}
+	p = &pages{Options: Options{
+		Now: func() time.Time { return noon },
+		Report: func(context.Context, *v1beta2.Kyma) (bundle.Report, error) {
+			reads.Add(1)
+			return bundle.Report{}, errors.New("signed with another key")
+		},
+	}}
+	r = asked{
+		Request: httptest.NewRequest(http.MethodGet, "/runtimes/one", nil),
+		viewer: &Viewer{MissingForReport: func(context.Context, client.ObjectKey) (string, error) {
+			return missing, unchecked
+		}},
 	}
-	kyma.Annotations = map[string]string{v1beta2.AnnotationReportDetails: "logs"}
-	if got := p.detailsOf(t.Context(), kyma); !got.Requested || got.Error != "signed with another key" || reads != 1 {
-		t.Errorf("with the annotation: got %+v after %d reads", got, reads)
+	return p, r, reads
+}
+
+func kymaWithDetails(details string) *v1beta2.Kyma {
+	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{
+		Name: "one", Namespace: "kcp-system", Annotations: map[string]string{v1beta2.AnnotationReportDetails: details},
+	}}
+}
+
+func TestReportIsReadOnlyIfDetailsAreRequested(t *testing.T) {
+	p, r, reads := reportPages("", nil)
+	if got := p.detailsOf(r, kymaWithDetails("")); got.Requested || got.Error != "" || reads.Load() != 0 {
+		t.Errorf("without the annotation: got %+v after %d reads", got, reads.Load())
+	}
+	if got := p.detailsOf(r, kymaWithDetails("logs")); !got.Requested || got.Error != "signed with another key" ||
+		reads.Load() != 1 {
+		t.Errorf("with the annotation: got %+v after %d reads", got, reads.Load())
 	}
 	p.Report = nil
-	if got := p.detailsOf(t.Context(), kyma); !got.Requested || got.Readable {
+	if got := p.detailsOf(r, kymaWithDetails("logs")); !got.Requested || got.Readable {
 		t.Errorf("without a registry: got %+v", got)
+	}
+}
+
+func TestReportIsReadOnlyForViewersWithPermission(t *testing.T) {
+	p, r, reads := reportPages("kubectl auth can-i get kymas", nil)
+	got := p.detailsOf(r, kymaWithDetails("logs"))
+	if got.Missing != "kubectl auth can-i get kymas" || got.Error != "" {
+		t.Errorf("without the permission: got %+v", got)
+	}
+	r.viewer.MissingForReport = nil
+	if got := p.detailsOf(r, kymaWithDetails("logs")); got.Error != "you may not read reports" {
+		t.Errorf("without a check: got %+v", got)
+	}
+	if reads.Load() != 0 {
+		t.Errorf("the report was read %d times", reads.Load())
+	}
+	p, r, reads = reportPages("", errors.New("connection refused"))
+	got = p.detailsOf(r, kymaWithDetails("logs"))
+	if !strings.Contains(got.Error, "did not respond") || reads.Load() != 0 {
+		t.Errorf("without a response: got %+v after %d reads", got, reads.Load())
+	}
+}
+
+func TestViewersShareOneReadOfAReport(t *testing.T) {
+	p, r, reads := reportPages("", nil)
+	now := noon
+	p.Now = func() time.Time { return now }
+	var wait sync.WaitGroup
+	for range 20 {
+		wait.Go(func() { p.detailsOf(r, kymaWithDetails("logs")) })
+	}
+	wait.Wait()
+	if reads.Load() != 1 {
+		t.Errorf("20 viewers caused %d reads", reads.Load())
+	}
+	now = now.Add(reportFor)
+	p.detailsOf(r, kymaWithDetails("logs"))
+	if reads.Load() != 2 {
+		t.Errorf("an old report was shown again after %d reads", reads.Load())
 	}
 }

@@ -94,7 +94,7 @@ func (p *pages) history(r asked, page *runtimePage) {
 		page.EventsError = "failed to read the Kyma: " + err.Error()
 		return
 	}
-	page.LastOperation, page.Details = kyma.Status.LastOperation, p.detailsOf(r.Context(), kyma)
+	page.LastOperation, page.Details = kyma.Status.LastOperation, p.detailsOf(r, kyma)
 	if s := kyma.Status.Runtime; s != nil {
 		page.PublishedInfo, page.ObservedInfo = s.Published, s.Observed
 	}

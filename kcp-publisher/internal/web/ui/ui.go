@@ -57,6 +57,7 @@ type pages struct {
 	// streams contains one element for each open event stream.
 	streams  chan struct{}
 	known    origins
+	reports  reports
 	contents contents
 }
 

@@ -56,7 +56,8 @@ func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 		yes := func(context.Context, string) (bool, error) { return true, nil }
 		viewer = &Viewer{
 			Name: "ada@example.org", MaySee: yes,
-			MaySteer: func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
+			MissingForReport: func(context.Context, client.ObjectKey) (string, error) { return "", nil },
+			MaySteer:         func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
 			ActOnRollout: func(
 				_ context.Context, key client.ObjectKey, action actions.Rollout,
 			) (actions.Result, error) {

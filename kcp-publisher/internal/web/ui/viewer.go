@@ -18,6 +18,9 @@ type Viewer struct {
 	// MaySee reports whether the viewer may list Kymas, Rollouts and ModuleReleaseMetas of the namespace. If it returns
 	// an error, the viewer sees nothing.
 	MaySee func(ctx context.Context, namespace string) (bool, error)
+	// MissingForReport returns an empty string if the viewer may read the signed report of the Kyma's runtime.
+	// Otherwise, it returns the kubectl command that checks this permission. Nil allows no reports.
+	MissingForReport func(ctx context.Context, kyma client.ObjectKey) (string, error)
 	// MaySteer reports whether the viewer may patch the Rollout. Nil allows no changes of Rollouts.
 	MaySteer func(ctx context.Context, rollout client.ObjectKey) (bool, error)
 	// ActOnRollout applies an action to the Rollout with the viewer's own permissions. Callers check MaySteer first.
