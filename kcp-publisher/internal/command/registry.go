@@ -121,9 +121,10 @@ func newRegistryCredentials() *cobra.Command {
 		Use: "credentials USER", Short: "print a docker config.json with a user's password for the token service",
 		Args: cli.Exactly(1, "one user"),
 		Long: "credentials derives the password of a runtime id, of " + token.UserPublisher +
-			" (to publish bundles), of " + token.UserModules + " (to release modules)\n" +
+			" (to publish bundles), of " + token.UserModules + " (to release modules),\n" +
 			"of " + token.UserPruner + " (to prune the registry), or of " + token.UserReader +
-			" (to read bundles and reports, for example by the UI). The output is a secret.",
+			" (to read bundles and reports, as the UI does).\n" +
+			"The output is a secret.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := registryCredentials(nil, dir, location, args[0], generation)
 			if err != nil {

@@ -122,8 +122,8 @@ func (f *rolloutFlags) newAction(name, short string, action actions.Rollout) *co
 func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "approve ROLLOUT WAVE", Short: "approve a wave that waits for approval",
-		Long: "approve lets a rollout continue with a wave that waits for approval. If the wave waits because more " +
-			"runtimes than maxDeferred are\ndeferred, the rollout continues without them.",
+		Long: "approve lets a rollout continue with a wave that waits for approval. If the wave waits because\n" +
+			"more runtimes than maxDeferred are deferred, the rollout continues without them.",
 		Args: cli.Exactly(2, "the names of a rollout and a wave"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := f.change(cmd, args[0], actions.Approve(args[1]))
