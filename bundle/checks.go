@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -107,7 +108,7 @@ func checkCEL(c fleet.CELCheck) error {
 	case err != nil:
 		return fmt.Errorf("cel.apiVersion: %s: must be VERSION or GROUP/VERSION",
 			Quote(c.APIVersion, maxCheckNameBytes))
-	case version.Group == "" && c.Kind == "Secret":
+	case version.Group == "" && strings.EqualFold(c.Kind, "Secret"): // API servers also accept the kind "secret"
 		return errors.New("cel.kind: a check cannot read Secrets: check an object that reports their state instead")
 	}
 	return checkExpression("cel.expression", c.Expression, true)

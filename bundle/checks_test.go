@@ -60,6 +60,10 @@ func TestChecksOutsideTheLimitsAreRefused(t *testing.T) {
 			[]fleet.Check{{Name: "a", CEL: &fleet.CELCheck{APIVersion: "/v1", Kind: "Secret", Expression: "true"}}},
 			true, "cel.kind: a check cannot read Secrets",
 		},
+		"check that reads Secrets by the kind in lower case": {
+			[]fleet.Check{{Name: "a", CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "secret", Expression: "true"}}},
+			true, "cel.kind: a check cannot read Secrets",
+		},
 		"custom resource of kind Secret": {
 			[]fleet.Check{{
 				Name: "a", CEL: &fleet.CELCheck{APIVersion: "example.com/v1", Kind: "Secret", Expression: "true"},

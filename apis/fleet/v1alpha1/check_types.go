@@ -57,7 +57,7 @@ type Check struct {
 }
 
 // CELCheck evaluates an expression over objects. The check succeeds if the expression is true.
-// +kubebuilder:validation:XValidation:rule="!has(self.kind) || self.kind != 'Secret' || has(self.apiVersion) && self.apiVersion.contains('.')",message="a check cannot read Secrets"
+// +kubebuilder:validation:XValidation:rule="!has(self.kind) || !(self.kind in ['Secret', 'secret']) || has(self.apiVersion) && self.apiVersion.contains('.')",message="a check cannot read Secrets"
 type CELCheck struct {
 	// APIVersion and Kind select the objects of the variable "objects". Leave them empty if the expression does not use
 	// objects. Secrets cannot be selected.

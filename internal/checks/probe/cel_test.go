@@ -131,3 +131,21 @@ func TestCheckOverMoreThan500ObjectsIsUnknown(t *testing.T) {
 	require.Equal(t, checks.Unknown, m.Verdict)
 	require.Contains(t, m.Message, "more than 500 objects")
 }
+
+// The RESTMapper also maps the kind "secret" to the resource secrets.
+func TestChecksCannotReadSecrets(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, w.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "key"}, Data: map[string][]byte{"key": []byte("a")},
+	}))
+	for kind, text := range map[string]string{
+		"Secret": "a check cannot read Secrets", "secret": "a check cannot read Secrets", "SECRET": "no matches for kind",
+		"SecretList": "could not find the requested resource", "secretlist": "no matches for kind",
+	} {
+		m := w.measure(fleet.Check{CEL: &fleet.CELCheck{
+			APIVersion: "v1", Kind: kind, Namespace: w.namespace, Expression: `objects.exists(o, o.data.key == "YQ==")`,
+		}})
+		require.Equal(t, checks.Unknown, m.Verdict, kind)
+		require.Contains(t, m.Message, text, kind)
+	}
+}

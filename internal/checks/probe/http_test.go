@@ -234,7 +234,7 @@ func TestChecksOfAccountWithoutPermissionsAreUnknown(t *testing.T) {
 	m := w.measure(fleet.Check{HTTP: &fleet.HTTPCheck{Service: w.serve(http.NotFound)}})
 	require.Equal(t, checks.Unknown, m.Verdict)
 	require.Contains(t, m.Message, "forbidden")
-	m = w.measure(fleet.Check{CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "Secret", Expression: "true"}})
+	m = w.measure(fleet.Check{CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "ConfigMap", Expression: "true"}})
 	require.Equal(t, checks.Unknown, m.Verdict)
 	require.Contains(t, m.Message, "forbidden")
 }

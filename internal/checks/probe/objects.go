@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -103,12 +104,27 @@ func (p *Prober) objects(ctx context.Context, c fleet.CELCheck) ([]any, error) {
 			return nil, err
 		}
 	}
+	if err := p.refuseSecrets(version.WithKind(c.Kind)); err != nil {
+		return nil, err
+	}
 	selected := selection{version, c.Kind, c.Namespace, selector.String()}
 	return p.reads.get(ctx, selected, func(ctx context.Context) ([]any, int64, error) {
 		objects, err := p.list(ctx, selected, selector)
 		b, _ := ctx.Value(budgetKey{}).(*budget)
 		return objects, b.decoded.Load(), err
 	})
+}
+
+// refuseSecrets returns an error if a kind maps to the resource secrets. The mapping also accepts the kind in lower case.
+func (p *Prober) refuseSecrets(kind schema.GroupVersionKind) error {
+	mapping, err := p.cluster.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return err
+	}
+	if mapping.Resource.GroupResource() == (schema.GroupResource{Resource: "secrets"}) {
+		return errors.New("a check cannot read Secrets")
+	}
+	return nil
 }
 
 func (p *Prober) list(ctx context.Context, s selection, selector labels.Selector) ([]any, error) {
