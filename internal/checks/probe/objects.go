@@ -115,7 +115,7 @@ func (p *Prober) objects(ctx context.Context, c fleet.CELCheck) ([]any, error) {
 	})
 }
 
-// refuseSecrets returns an error if a kind maps to the resource secrets. The mapping also accepts the kind in lower case.
+// refuseSecrets returns an error if a kind maps to the resource secrets. The mapping also accepts kinds in lower case.
 func (p *Prober) refuseSecrets(kind schema.GroupVersionKind) error {
 	mapping, err := p.cluster.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {

@@ -28,7 +28,7 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	switch {
 	case !m.DeletionTimestamp.IsZero():
 		out, err = i.remove(ctx, m)
-	case m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True:
+	case i.records.IsUnmanaged(m):
 		out = unmanaged(m)
 	default:
 		out, err = i.install(ctx, m)

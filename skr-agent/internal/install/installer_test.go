@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 func TestModuleIsInstalledCorrectedUpgradedAndRemoved(t *testing.T) {
@@ -230,8 +231,7 @@ func TestModulesDoNotChangeForeignObjects(t *testing.T) {
 
 	t.Log("the objects of an unmanaged module stay without the agent's marks")
 	m = w.manifest("first")
-	m.Annotations = map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True}
-	require.NoError(t, w.client.Update(ctx, m))
+	w.records("first", func(r *record.Record) { r.Removal, r.Unmanaged = m.UID, true })
 	w.state("first", v1beta2.StateUnmanaged, "")
 	require.NoError(t, w.client.Delete(ctx, m))
 	w.eventually("the Manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "first") })

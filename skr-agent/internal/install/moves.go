@@ -40,8 +40,8 @@ func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (keys, bool
 	return keysOf(p.inventory), true, nil
 }
 
-func isActive(m *v1beta2.Manifest) bool {
-	return m.DeletionTimestamp.IsZero() && m.Annotations[v1beta2.AnnotationUnmanaged] != v1beta2.True &&
+func (i *Installer) isActive(m *v1beta2.Manifest) bool {
+	return m.DeletionTimestamp.IsZero() && !i.records.IsUnmanaged(m) &&
 		m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True
 }
 
@@ -60,7 +60,7 @@ func (i *Installer) newOwners(
 	}
 	takers := map[key]string{}
 	for _, other := range others {
-		if !isActive(other) {
+		if !i.isActive(other) {
 			continue
 		}
 		wants, complete := keysOf(other.Status.Synced), installed(other)
@@ -91,9 +91,9 @@ func (i *Installer) newOwners(
 func (i *Installer) releases(ctx context.Context) func(other *v1beta2.Manifest, k key) (bool, error) {
 	rendered := map[string]keys{}
 	return func(other *v1beta2.Manifest, k key) (bool, error) {
-		if !isActive(other) {
-			return !other.DeletionTimestamp.IsZero() && i.records.IsRemoved(other) &&
-				other.Annotations[v1beta2.AnnotationUnmanaged] != v1beta2.True, nil
+		if !i.isActive(other) {
+			return !other.DeletionTimestamp.IsZero() && i.records.IsRemoved(other) && !i.records.IsUnmanaged(other),
+				nil
 		}
 		wants, done := rendered[other.Name]
 		if !done {
@@ -182,14 +182,14 @@ func (p *plan) takesOver(k key, mark string, by guard.Owner) bool {
 
 // isAbandoned reports whether the annotation owned-by of an object names another Manifest that does not contain the
 // object anymore. An example is an object with the annotation helm.sh/resource-policy: keep.
-func isAbandoned(k key, live *metav1.PartialObjectMetadata, others []*v1beta2.Manifest) bool {
+func (i *Installer) isAbandoned(k key, live *metav1.PartialObjectMetadata, others []*v1beta2.Manifest) bool {
 	for _, other := range others {
 		if live.Annotations[v1beta2.AnnotationOwnedBy] != other.Namespace+"/"+other.Name {
 			continue
 		}
 		isDefaultCR := other.Spec.Resource != nil && other.Spec.Resource.GetKind() == k.Kind &&
 			other.Spec.Resource.GetName() == k.Name
-		return isActive(other) && installed(other) && !isDefaultCR && !keysOf(other.Status.Synced).has(k)
+		return i.isActive(other) && installed(other) && !isDefaultCR && !keysOf(other.Status.Synced).has(k)
 	}
 	return false
 }

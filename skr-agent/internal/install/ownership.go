@@ -65,7 +65,8 @@ func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *
 	acceptedObject := func(k key) test {
 		return func(live *metav1.PartialObjectMetadata) bool {
 			takes := live.DeletionTimestamp.IsZero() &&
-				(p.takesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) || isAbandoned(k, live, others))
+				(p.takesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) ||
+					i.isAbandoned(k, live, others))
 			return by.Owns(live) || takes || before.has(k) && guard.Applied(live, i.FieldManager)
 		}
 	}

@@ -26,7 +26,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	if !controllerutil.ContainsFinalizer(m, v1beta2.FinalizerManifest) {
 		return outcome{gone: true}, nil
 	}
-	if m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
+	if i.records.IsUnmanaged(m) {
 		return outcome{gone: true}, i.unmanage(ctx, m)
 	}
 	if !i.records.IsRemoved(m) {

@@ -7,6 +7,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -60,6 +61,34 @@ func TestModuleStaysIfManifestIsDeletedWithoutSignedRemoval(t *testing.T) {
 		return !w.exists(&v1beta2.Manifest{}, home, "sample")
 	})
 	require.False(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
+}
+
+func TestModuleBecomesUnmanagedOnlyByASignedRecord(t *testing.T) {
+	w := newWorld(t)
+	ctx, config := t.Context(), &corev1.ConfigMap{}
+	w.wants("sample", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n")
+	w.state("sample", v1beta2.StateReady, "")
+
+	t.Log("the annotation of another client does not stop the correction of drift")
+	m := w.manifest("sample")
+	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationUnmanaged, v1beta2.True)
+	require.NoError(t, w.client.Update(ctx, m))
+	require.True(t, w.exists(config, home, "one"))
+	require.NoError(t, w.client.Delete(ctx, config))
+	w.eventually("the object is restored", func() bool { return w.exists(config, home, "one") })
+	require.NoError(t, w.client.Delete(ctx, w.manifest("sample")))
+	w.state("sample", v1beta2.StateDeleting, "no bundle requests the removal of this module")
+	require.True(t, w.exists(config, home, "one"))
+	require.NotEmpty(t, config.Annotations[v1beta2.AnnotationOwnedBy])
+
+	t.Log("without the annotation, the module still becomes unmanaged, and its objects stay")
+	m = w.manifest("sample")
+	delete(m.Annotations, v1beta2.AnnotationUnmanaged)
+	require.NoError(t, w.client.Update(ctx, m))
+	w.records("sample", func(r *record.Record) { r.Removal, r.Unmanaged = m.UID, true })
+	w.eventually("the Manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
+	require.True(t, w.exists(config, home, "one"))
+	require.Empty(t, config.Annotations[v1beta2.AnnotationOwnedBy])
 }
 
 // The content of modules that the agent does not install contains an object and a webhook of module owner.

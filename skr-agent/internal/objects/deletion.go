@@ -43,16 +43,16 @@ func (s *Syncer) deleteKyma(ctx context.Context) error {
 	return s.delete(ctx, kyma, "Kyma")
 }
 
-// markRemoval writes to the Manifest's record that a bundle requests the removal of the module. If a Manifest without
-// this entry is deleted, the agent keeps the module's objects.
-func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
-	if s.Records.Read(m).Removal == m.UID {
+// markRemoval writes to the Manifest's record that a bundle requests the deletion of the Manifest, and whether the
+// module becomes unmanaged. If a Manifest without this entry is deleted, the agent keeps the module's objects.
+func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest, unmanaged bool) error {
+	if r := s.Records.Read(m); r.Removal == m.UID && (r.Unmanaged == unmanaged || !m.DeletionTimestamp.IsZero()) {
 		return nil
 	}
 	if err := s.Keeper.Leave(ctx, m); err != nil {
 		return err
 	}
-	err := s.record(ctx, m, func(r *record.Record) { r.Removal = m.UID })
+	err := s.record(ctx, m, func(r *record.Record) { r.Removal, r.Unmanaged = m.UID, unmanaged })
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("mark Manifest %s/%s for removal: %w", m.Namespace, m.Name, err)
 	}
@@ -64,7 +64,7 @@ func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if err := s.Keeper.Stay(ctx, m); err != nil {
 		return err
 	}
-	if err := s.record(ctx, m, func(r *record.Record) { r.Removal = "" }); err != nil {
+	if err := s.record(ctx, m, func(r *record.Record) { r.Removal, r.Unmanaged = "", false }); err != nil {
 		return fmt.Errorf("clear the removal of Manifest %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	return nil

@@ -35,7 +35,7 @@ func installed(name string, uid types.UID, change ...func(*v1beta2.Manifest)) v1
 
 func deleted(m *v1beta2.Manifest) { m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 
-func unmanagedByBundle(m *v1beta2.Manifest) {
+func markedUnmanaged(m *v1beta2.Manifest) {
 	m.Annotations = map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True}
 }
 
@@ -90,9 +90,15 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 				installed("keda", "2", deleted, recorded(own, record.Record{Removal: "1"})),
 			}, release: []string{"keda"}, keeps: 1,
 		},
-		"deleted Manifest that is unmanaged": {
+		"deleted Manifest of a module that becomes unmanaged": {
 			memory: before, kyma: kyma,
-			live: []v1beta2.Manifest{installed("keda", "1", deleted, unmanagedByBundle)}, keeps: 1,
+			live: []v1beta2.Manifest{
+				installed("keda", "1", deleted, recorded(own, record.Record{Removal: "1", Unmanaged: true})),
+			}, keeps: 1,
+		},
+		"deleted Manifest that another client marked as unmanaged": {
+			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted, markedUnmanaged)},
+			release: []string{"keda"}, keeps: 1,
 		},
 		"deleted Manifest without a recorded removal whose module the bundle removes": {
 			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)},

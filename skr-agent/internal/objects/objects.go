@@ -149,7 +149,7 @@ func (s *Syncer) writer() takeover.Writer {
 	return takeover.Writer{
 		Client: s.Client, Uncached: s.Uncached, Records: s.Records,
 		Try: s.attempts.try, Failing: s.attempts.failing, Patch: s.patch,
-		Delete:      s.delete,
+		Unmanage:    s.deleteUnmanaged,
 		Definitions: definitions, Owner: FieldOwner, Owners: []string{FieldOwner, defaultOwner},
 	}
 }
@@ -285,8 +285,7 @@ func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest, gate mainten
 func (s *Syncer) renewLeaving(
 	ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, gate maintenance.Gate,
 ) error {
-	if gate.HoldsLeaving() || !s.Records.IsRemoved(manifest) ||
-		manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
+	if gate.HoldsLeaving() || !s.Records.IsRemoved(manifest) || s.Records.IsUnmanaged(manifest) {
 		return nil
 	}
 	want.Spec.CustomResourcePolicy, want.Spec.Resource = manifest.Spec.CustomResourcePolicy, manifest.Spec.Resource
@@ -348,7 +347,14 @@ func (s *Syncer) unmanage(ctx context.Context, name string) error {
 	if err := s.patch(ctx, before, manifest, "Manifest"); err != nil {
 		return err
 	}
-	return s.delete(ctx, manifest, "Manifest")
+	return s.deleteUnmanaged(ctx, manifest)
+}
+
+func (s *Syncer) deleteUnmanaged(ctx context.Context, manifest *v1beta2.Manifest) error {
+	if err := s.markRemoval(ctx, manifest, true); err != nil {
+		return err
+	}
+	return s.deleteObject(ctx, manifest, "Manifest")
 }
 
 func (s *Syncer) removals(ctx context.Context, modules []string) {
@@ -373,10 +379,14 @@ func (s *Syncer) list(ctx context.Context, list client.ObjectList, kinds string,
 
 func (s *Syncer) delete(ctx context.Context, object client.Object, kind string) error {
 	if manifest, ok := object.(*v1beta2.Manifest); ok {
-		if err := s.markRemoval(ctx, manifest); err != nil {
+		if err := s.markRemoval(ctx, manifest, false); err != nil {
 			return err
 		}
 	}
+	return s.deleteObject(ctx, object, kind)
+}
+
+func (s *Syncer) deleteObject(ctx context.Context, object client.Object, kind string) error {
 	if !object.GetDeletionTimestamp().IsZero() {
 		return nil
 	}

@@ -390,6 +390,7 @@ func TestUnmanagedModuleIsMarkedBeforeManifestIsDeleted(t *testing.T) {
 	w.sync(bundleOf(unmanaged))
 	require.False(t, w.get(manifest, "keda"))
 	require.Equal(t, v1beta2.True, manifest.Annotations[v1beta2.AnnotationUnmanaged])
+	require.Equal(t, record.Record{Removal: manifest.UID, Unmanaged: true}, w.Records.Read(manifest))
 	manifest.Finalizers = nil
 	require.NoError(t, cluster.Update(t.Context(), manifest))
 }

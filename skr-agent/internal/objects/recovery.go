@@ -163,7 +163,7 @@ func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, e
 		Spec: *known.Spec.DeepCopy(),
 	}
 	r := k.records().Read(manifest)
-	r.Restoring, r.Removal = true, ""
+	r.Restoring, r.Removal, r.Unmanaged = true, "", false
 	if err := k.records().Set(manifest, r); err != nil {
 		return false, fmt.Errorf("restore Manifest %s/%s: %w", namespace, known.Name, err)
 	}

@@ -149,7 +149,7 @@ func TestReleasePhaseReturnsFieldsToLifecycleManager(t *testing.T) {
 	require.NoError(t, cluster.Get(ctx, client.ObjectKeyFromObject(held), held))
 	require.False(t, held.DeletionTimestamp.IsZero())
 	require.Equal(t, "true", held.Annotations[v1beta2.AnnotationUnmanaged])
-	require.Equal(t, record.Record{Released: true, Removal: held.UID}, w.Records.Read(held))
+	require.Equal(t, record.Record{Released: true, Removal: held.UID, Unmanaged: true}, w.Records.Read(held))
 	held.Finalizers = nil
 	require.NoError(t, cluster.Update(ctx, held))
 

@@ -31,14 +31,17 @@ var former = []string{
 }
 
 // readFormer returns the record in the annotations of version 0.1.0. Only the applied version has a signature. The
-// inherited objects are accepted without one, because the agent would otherwise orphan them after its upgrade. A
-// removal must be recorded again, because a bundle still requests it.
+// inherited objects are accepted only together with a signed applied version, because any client could otherwise write
+// them. A removal must be recorded again, because a bundle still requests it.
 func (b Book) readFormer(m *v1beta2.Manifest) Record {
 	r := formerClaims(m)
 	r.Removal = ""
 	if r.Applied != nil {
 		r.Applied.Unconfirmed = !b.verify(formerSignedAs, m, m.Annotations[formerApplied],
 			m.Annotations[formerAppliedSignature])
+	}
+	if r.Applied == nil || r.Applied.Unconfirmed {
+		r.Inherited = ""
 	}
 	return r
 }

@@ -45,6 +45,8 @@ type Record struct {
 	// Removal is the UID of the Manifest if the agent removes its module because of a bundle. If a Manifest without
 	// this value is deleted, its module stays installed and the agent restores the Manifest.
 	Removal types.UID `json:"removal,omitempty"`
+	// Unmanaged is true if Removal is set because the module becomes unmanaged. The agent then keeps its objects.
+	Unmanaged bool `json:"unmanaged,omitempty"`
 	// Restoring is true on a restored Manifest until its inventory is complete again. The installer waits until then.
 	Restoring bool `json:"restoring,omitempty"`
 	// Released is true if the agent returns the module to lifecycle-manager. Lifecycle-manager's field manager then
@@ -124,11 +126,18 @@ func Claims(m *v1beta2.Manifest) Record {
 // managing it. Most records contain no removal, and IsRemoved does not check their signatures.
 func (b Book) IsRemoved(m *v1beta2.Manifest) bool { return ClaimsRemoval(m) && b.Read(m).removes(m) }
 
+// IsUnmanaged reports whether a bundle requests the deletion of the Manifest, and the module's objects stay. The
+// annotation alone is not sufficient, because it is not signed. It is sufficient in addition to a recorded removal,
+// because earlier versions did not record Unmanaged.
+func (b Book) IsUnmanaged(m *v1beta2.Manifest) bool {
+	return b.IsRemoved(m) && (m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True || b.Read(m).Unmanaged)
+}
+
 // ClaimsRemoval is like Book.IsRemoved, without a check of the record's signature.
 func ClaimsRemoval(m *v1beta2.Manifest) bool { return Claims(m).removes(m) }
 
 func (r Record) removes(m *v1beta2.Manifest) bool {
-	return r.Removal != "" && r.Removal == m.UID || m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True
+	return r.Removal != "" && r.Removal == m.UID
 }
 
 // Set writes the record to the annotation of m, without a request to the API server. If the record did not change, it
@@ -194,7 +203,7 @@ func parse(text string) (Record, signed, bool) {
 
 // restricted returns the parts of an unsigned record that restrict the agent.
 func (r Record) restricted() Record {
-	r.Removal, r.Inherited = "", ""
+	r.Removal, r.Unmanaged, r.Inherited = "", false, ""
 	if r.Applied != nil {
 		applied := *r.Applied
 		applied.Unconfirmed = true

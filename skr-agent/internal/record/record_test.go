@@ -32,7 +32,7 @@ func complete() Record {
 		Applied:       &AppliedVersion{Version: "1.0.0", Digest: "sha256:a", Begun: "sha256:b"},
 		Recreated:     &Recreated{Version: "a", Objects: []types.UID{"x", "y"}},
 		CompletedJobs: &CompletedJobs{Version: "sha256:a", Jobs: []string{"a/<b>"}, Pods: []string{"a/c"}},
-		Inherited:     "sha256:c", Removal: "1", Restoring: true, Released: true,
+		Inherited:     "sha256:c", Removal: "1", Unmanaged: true, Restoring: true, Released: true,
 	}
 }
 
@@ -42,7 +42,7 @@ func TestRecordIsReadAsWritten(t *testing.T) {
 	require.NoError(t, book.Set(m, complete()))
 	require.Equal(t, complete(), book.Read(m))
 	require.Equal(t, complete(), Claims(m))
-	require.True(t, book.IsRemoved(m))
+	require.True(t, book.IsRemoved(m) && book.IsUnmanaged(m))
 	text := m.Annotations[v1beta2.AnnotationRecord]
 	require.NoError(t, book.Set(m, complete()))
 	require.Equal(t, text, m.Annotations[v1beta2.AnnotationRecord], "an unchanged record must keep its signature")
@@ -76,9 +76,10 @@ func TestRecordWithoutSignatureOnlyRestrictsTheAgent(t *testing.T) {
 		"record of another Manifest": of(book, func(m *v1beta2.Manifest) { m.Name = "nats" }),
 	} {
 		want := complete()
-		want.Applied.Unconfirmed, want.Inherited, want.Removal = true, "", ""
+		want.Applied.Unconfirmed, want.Inherited, want.Removal, want.Unmanaged = true, "", "", false
 		require.Equal(t, want, book.Read(m), name)
-		require.False(t, book.IsRemoved(m), name)
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationUnmanaged, v1beta2.True)
+		require.False(t, book.IsRemoved(m) || book.IsUnmanaged(m), name)
 		require.NoError(t, book.Set(m, book.Read(m)), name)
 		require.Equal(t, want, book.Read(m), "%s: a new signature must not confirm the applied version", name)
 	}
@@ -141,6 +142,7 @@ func TestAnnotationsOfVersion010AreReadUntilFirstChange(t *testing.T) {
 	require.True(t, ClaimsRemoval(m))
 	other := Book{Signer: trusttest.NewSigner(t)}
 	require.True(t, other.Read(m).Applied.Unconfirmed)
+	require.Empty(t, other.Read(m).Inherited, "without a signature, any client can write the inherited objects")
 
 	want.Restoring = false
 	require.NoError(t, book.Set(m, want))

@@ -41,7 +41,8 @@ type Writer struct {
 	Try     func(kind, name, module string, write func() error)
 	Failing func() bool
 	Patch   func(ctx context.Context, before, after client.Object, kind string) error
-	Delete  func(ctx context.Context, object client.Object, kind string) error
+	// Unmanage deletes a Manifest so that the installer keeps the module's objects.
+	Unmanage func(ctx context.Context, m *v1beta2.Manifest) error
 	// Definitions returns the CRDs that the agent applies.
 	Definitions func() ([]*unstructured.Unstructured, error)
 	// Owner is the agent's field manager. Owners also contains its former field managers.
@@ -134,7 +135,7 @@ func (w Writer) release(ctx context.Context) bool {
 			if err := w.Patch(ctx, before, m, "Manifest"); err != nil {
 				return err
 			}
-			return w.Delete(ctx, m, "Manifest")
+			return w.Unmanage(ctx, m)
 		})
 	}
 	return len(manifests.Items) > 0
