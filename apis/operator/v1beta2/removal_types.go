@@ -11,7 +11,8 @@ type ModuleRemoval struct {
 	Decision RemovalDecision `json:"decision"`
 	// Time is the time when the decision was made. An approval must contain this time.
 	Time metav1.Time `json:"time"`
-	// Reason is the reason why the removal waits for an approval. Empty if the decision is not Held.
+	// Reason is the reason why the removal waits for an approval. For decision Allowed, it is Unrecorded if only the
+	// runtime's report contained the module. Empty in all other cases.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// Published is true if a published bundle removes the module.

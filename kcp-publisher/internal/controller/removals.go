@@ -27,6 +27,8 @@ const (
 	removalSettles = time.Second
 	// A decision about the removals of the whole fleet is reused for removalsFresh.
 	removalsFresh = 2 * time.Second
+	// maxAnnounced limits the modules in an announcement, because a report can contain invented modules.
+	maxAnnounced = 10
 )
 
 // removals decides whether modules may be removed from runtimes. It considers the removals in the whole fleet. It is
@@ -89,6 +91,9 @@ func (r *removals) judge(
 		snapshot = nil
 	}
 	pending := k.pendingOf(own, removing.Modules, removing.Restored)
+	for i := range pending {
+		pending[i].Unrecorded = slices.Contains(removing.Unrecorded, pending[i].Module)
+	}
 	decided, err := r.decided(ctx, own, pending, snapshot, now)
 	if err != nil {
 		return plan.Verdict{}, err
@@ -111,6 +116,9 @@ func (r *removals) judge(
 			verdict.Held[p.Module] = ""
 		default:
 			verdict.Held[p.Module], verdict.Allowed = "", append(verdict.Allowed, p.Module)
+			if p.Unrecorded {
+				verdict.Unrecorded = append(verdict.Unrecorded, p.Module)
+			}
 		}
 		if reason == removal.Restored && k.Compare != nil {
 			k.Compare()
@@ -145,7 +153,9 @@ func (r *removals) decided(
 	for i := range all {
 		kyma := &all[i]
 		existing[plan.RuntimeID(kyma)] = true
-		fleet.Recent = append(fleet.Recent, plan.RecentRemovals(kyma, since)...)
+		recorded, unrecorded := plan.RecentRemovals(kyma, since)
+		fleet.Recent = append(fleet.Recent, recorded...)
+		fleet.RecentUnrecorded = append(fleet.RecentUnrecorded, unrecorded...)
 		found := r.pending[kyma.UID]
 		if found.version != kyma.ResourceVersion || found.catalog != snapshot {
 			found = pendingRemovals{kyma.ResourceVersion, snapshot, plan.PendingRemovals(kyma, snapshot)}
@@ -245,7 +255,8 @@ func (r *removals) announce(ctx context.Context) {
 		runtimes[waiting.Module][reason]++
 	}
 	var parts []string
-	for _, module := range slices.Sorted(maps.Keys(runtimes)) {
+	modules := slices.Sorted(maps.Keys(runtimes))
+	for _, module := range modules[:min(len(modules), maxAnnounced)] {
 		what := "module " + module
 		if module == "" {
 			what = "all modules"
@@ -255,6 +266,9 @@ func (r *removals) announce(ctx context.Context) {
 		}
 	}
 	text := strings.Join(parts, "; ")
+	if more := len(modules) - maxAnnounced; more > 0 {
+		text += fmt.Sprintf("; %d more modules", more)
+	}
 	if text == r.announced {
 		return
 	}

@@ -21,6 +21,8 @@ type Removing struct {
 	Runtime string
 	// Modules lists the removed modules, sorted. A single empty name means all modules, because the Kyma was deleted.
 	Modules []string
+	// Unrecorded lists those modules in Modules that only the runtime's report contains.
+	Unrecorded []string
 	// Restored is true if the Kyma's status is older than the runtime's state, for example because the control plane
 	// was restored from a backup.
 	Restored bool
@@ -45,9 +47,22 @@ func (a Adopted) Removing(next bundle.Predicate, r Runtime) Removing {
 	for _, module := range next.Removals {
 		if !slices.Contains(known, module) && !r.requestsRemoval(module, a.Kept(), found.Restored) {
 			found.Modules = append(found.Modules, module)
+			if !a.records(module, r) {
+				found.Unrecorded = append(found.Unrecorded, module)
+			}
 		}
 	}
 	return found
+}
+
+// records reports whether the last bundle or the Kyma's status contains a module.
+func (a Adopted) records(module string, r Runtime) bool {
+	if _, granted := r.granted()[module]; granted || slices.Contains(r.Mandatory, module) {
+		return true
+	}
+	return a.Last != nil && slices.ContainsFunc(a.Last.State.Manifests, func(m bundle.Manifest) bool {
+		return m.Module == module
+	})
 }
 
 // restored reports whether the bundle in the Kyma's status is older than the bundle in the registry or in the runtime's
@@ -201,16 +216,23 @@ func IsApprovedByCommit(kyma *v1beta2.Kyma, module string, approved, now time.Ti
 	return d == nil || !d.Published || d.Time.Time.Before(approved)
 }
 
-// RecentRemovals returns the Kyma's module removals that were allowed without an approval after this time.
-func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (all []removal.Removal) {
+// RecentRemovals returns the Kyma's module removals that were allowed without an approval after this time. unrecorded
+// contains the removals of modules that only the runtime's report contained.
+func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (recorded, unrecorded []removal.Removal) {
 	if s := kyma.Status.Runtime; s != nil {
 		for _, d := range s.Removals {
-			if d.Decision == v1beta2.RemovalAllowed && d.Time.After(since) {
-				all = append(all, removal.Removal{Runtime: RuntimeID(kyma), Module: d.Module})
+			if d.Decision != v1beta2.RemovalAllowed || !d.Time.After(since) {
+				continue
+			}
+			allowed := removal.Removal{Runtime: RuntimeID(kyma), Module: d.Module}
+			if d.Reason == string(removal.Unrecorded) {
+				unrecorded = append(unrecorded, allowed)
+			} else {
+				recorded = append(recorded, allowed)
 			}
 		}
 	}
-	return all
+	return recorded, unrecorded
 }
 
 // Verdict is the decision about the module removals in one runtime's next bundle.
@@ -221,6 +243,8 @@ type Verdict struct {
 	// Allowed and Approved list the modules whose removal was decided now. The decision must be written to the Kyma's
 	// status before the bundle removes them.
 	Allowed, Approved []string
+	// Unrecorded lists those modules in Allowed that only the runtime's report contains.
+	Unrecorded []string
 	// Going lists the modules that the next bundle removes.
 	Going []string
 }
@@ -232,7 +256,7 @@ func (v *Verdict) Add(other Verdict) {
 	}
 	maps.Copy(v.Held, other.Held)
 	v.Allowed, v.Approved = append(v.Allowed, other.Allowed...), append(v.Approved, other.Approved...)
-	v.Going = append(v.Going, other.Going...)
+	v.Going, v.Unrecorded = append(v.Going, other.Going...), append(v.Unrecorded, other.Unrecorded...)
 }
 
 // Settling reports whether the publisher has not decided about the removal of at least one module yet.
@@ -308,7 +332,11 @@ func DecidedRemovals(
 		}
 	}
 	for _, module := range v.Allowed {
-		add(module, v1beta2.RemovalAllowed, "")
+		reason := removal.Reason("")
+		if slices.Contains(v.Unrecorded, module) {
+			reason = removal.Unrecorded
+		}
+		add(module, v1beta2.RemovalAllowed, reason)
 	}
 	for _, module := range v.Approved {
 		add(module, v1beta2.RemovalApproved, "")

@@ -272,3 +272,20 @@ func TestApprovalByCommitIsValidForOneRemoval(t *testing.T) {
 		})
 	}
 }
+
+func TestInventedModulesAreCountedSeparately(t *testing.T) {
+	adopted := Adopted{Last: lastWith(7, false, "keda"), Keep: true}
+	found := adopted.Removing(bundle.Predicate{Removals: []string{"invented", "istio", "keda", "warden"}}, Runtime{
+		InUse: true, Mandatory: []string{"warden"}, Remembered: &Memory{Versions: map[string]string{"istio": "1.0.0"}},
+	})
+	if want := []string{"invented"}; len(found.Modules) != 4 || !slices.Equal(found.Unrecorded, want) {
+		t.Errorf("got removals %q, unrecorded %q, want four removals, unrecorded %q", found.Modules, found.Unrecorded, want)
+	}
+	kyma := kymaOf("one")
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Removals: DecidedRemovals(nil,
+		Verdict{Allowed: found.Modules, Unrecorded: found.Unrecorded}, nil, noon)}
+	recorded, unrecorded := RecentRemovals(kyma, noon.Add(-time.Minute))
+	if len(recorded) != 3 || !slices.Equal(unrecorded, []removal.Removal{{Runtime: "one", Module: "invented"}}) {
+		t.Errorf("got recent removals %v, unrecorded %v, want three recorded ones", recorded, unrecorded)
+	}
+}

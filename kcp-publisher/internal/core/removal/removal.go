@@ -5,6 +5,8 @@
 package removal
 
 import (
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -27,6 +29,9 @@ const (
 	NamespaceDeleted Reason = "NamespaceDeleted"
 )
 
+// Unrecorded is the reason in the status for an allowed removal of a module that only the runtime's report contains.
+const Unrecorded Reason = "Unrecorded"
+
 // Pending is a removal that no published bundle contains yet.
 type Pending struct {
 	Removal
@@ -37,6 +42,9 @@ type Pending struct {
 	// Restored is true if the Kyma's status was older than the runtime's state, and the newest Git commit has not been
 	// applied since then.
 	Restored bool
+	// Unrecorded is true if only the runtime's report contains the module. A report can contain invented modules, so
+	// such removals have limits of their own and do not affect other removals.
+	Unrecorded bool
 }
 
 // Fleet is the input of Decide.
@@ -48,6 +56,8 @@ type Fleet struct {
 	Pending []Pending
 	// Recent contains the removals that were allowed without an approval within Limits.Window.
 	Recent []Removal
+	// RecentUnrecorded is like Recent, for modules that only reports contained.
+	RecentUnrecorded []Removal
 	// NamespaceDeleted is true if the namespace of the Kymas is being deleted.
 	NamespaceDeleted bool
 }
@@ -71,6 +81,17 @@ var Default = Limits{Percent: 10, Count: 1, PerModule: 50, Window: 10 * time.Min
 
 // Decide returns the pending removals that must wait for an approval, with the reason. All other removals are allowed.
 func (l Limits) Decide(f Fleet) map[Removal]Reason {
+	recorded, unrecorded := f, f
+	unrecorded.Recent = f.RecentUnrecorded
+	isUnrecorded := func(p Pending) bool { return p.Unrecorded }
+	recorded.Pending = slices.DeleteFunc(slices.Clone(f.Pending), isUnrecorded)
+	unrecorded.Pending = slices.DeleteFunc(slices.Clone(f.Pending), func(p Pending) bool { return !p.Unrecorded })
+	held := l.decide(recorded)
+	maps.Copy(held, l.decide(unrecorded))
+	return held
+}
+
+func (l Limits) decide(f Fleet) map[Removal]Reason {
 	effect, held := f.effect(), map[Removal]Reason{}
 	most := max(l.Count, f.Runtimes*l.Percent/100)
 	for _, p := range f.Pending {

@@ -84,6 +84,19 @@ func TestRemovalsAboveLimitsWait(t *testing.T) {
 				Pending: append(with(pending("keda", "a", "b"), held(FleetShare)), pending("keda", "c")...)},
 			map[Reason]int{FleetShare: 3},
 		},
+		"removals of invented modules do not affect another runtime's removal": {
+			Fleet{
+				Runtimes: 3, RecentUnrecorded: []Removal{{"a", "invented"}},
+				Pending: append(with(pending("other", "a"), func(p *Pending) { p.Unrecorded = true }),
+					pending("keda", "b")...),
+			}, nil,
+		},
+		"two of three runtimes lose modules that only reports contain": {
+			Fleet{
+				Runtimes: 3, RecentUnrecorded: []Removal{{"a", "forgotten"}},
+				Pending: with(pending("forgotten", "b"), func(p *Pending) { p.Unrecorded = true }),
+			}, map[Reason]int{FleetShare: 1},
+		},
 		"removal by a restored control plane": {
 			Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), func(p *Pending) { p.Restored = true })},
 			map[Reason]int{Restored: 1},
