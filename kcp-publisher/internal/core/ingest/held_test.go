@@ -40,7 +40,8 @@ func TestReportedStatesAreShownWhileACommitIsHeld(t *testing.T) {
 	if after.State != v1beta2.StateError || after.ReadyModules != "1/2" {
 		t.Errorf("got state %s with %s ready modules, want Error and 1/2", after.State, after.ReadyModules)
 	}
-	if why := after.Runtime.Reasons; why == nil || len(why.Modules) != 1 || why.Modules[0].Runtime != v1beta2.Reason(reason.Modules[0]) {
+	why := after.Runtime.Reasons
+	if why == nil || len(why.Modules) != 1 || why.Modules[0].Runtime != v1beta2.Reason(reason.Modules[0]) {
 		t.Errorf("got reasons %+v, want the reported reason", why)
 	}
 }
