@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
 // actor reads and writes a module's objects with the permissions of the module's account. All requests for a module
@@ -60,7 +61,7 @@ func (i *Installer) actor(m *v1beta2.Manifest) *actor {
 func (a *actor) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unstructured, error) {
 	var o *unstructured.Unstructured
 	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {
-		o = reference(r)
+		o = object.Reference(r)
 		return a.cluster.Get(ctx, client.ObjectKeyFromObject(o), o)
 	})
 	if isAbsent(err) || errors.Is(err, errAbsentKind) {
@@ -84,9 +85,9 @@ func (a *actor) metadata(ctx context.Context, r v1beta2.Resource) (*metav1.Parti
 	var o *metav1.PartialObjectMetadata
 	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {
 		o = &metav1.PartialObjectMetadata{}
-		o.SetGroupVersionKind(gvkOf(r))
+		o.SetGroupVersionKind(object.GVKOf(r))
 		err := a.cluster.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, o)
-		o.SetGroupVersionKind(gvkOf(r))
+		o.SetGroupVersionKind(object.GVKOf(r))
 		return err
 	})
 	if isAbsent(err) {

@@ -15,7 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
@@ -23,16 +26,16 @@ import (
 // apply applies the content of a Manifest. If todo is stepCorrect, it applies only the changed objects. The outcome has
 // a state only if the apply failed or must wait.
 func (i *Installer) apply(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys,
-) (outcome, error) {
+	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed object.Keys,
+) (outcome.Outcome, error) {
 	started, wasInstalled := i.now(), installed(m)
 	p, out, err := i.prepare(ctx, m, known, todo, changed)
-	if err != nil || out.state != "" {
+	if err != nil || out.State != "" {
 		return out, err
 	}
 	if todo == stepApply {
 		if err := i.pruneInterceptors(ctx, m, p); err != nil {
-			return outcome{}, err
+			return outcome.Outcome{}, err
 		}
 	}
 	applied, wait, err := i.write(ctx, m, known, p, wasInstalled, changed)
@@ -50,7 +53,7 @@ func (i *Installer) apply(
 		out = i.waiting(m, known, out, wait)
 		// Keep the status of an installed module. Otherwise, each start of the agent would show the module as
 		// Processing until its watches run.
-		out.keepStatus = wasInstalled && out.state == v1beta2.StateProcessing
+		out.KeepStatus = wasInstalled && out.State == v1beta2.StateProcessing
 		return out, nil
 	}
 	objectsApplied.WithLabelValues(m.Module()).Add(float64(len(applied)))
@@ -58,39 +61,39 @@ func (i *Installer) apply(
 		return out, nil
 	}
 	if out, err = i.prune(ctx, m, known, p, out); err != nil {
-		return outcome{}, err
+		return outcome.Outcome{}, err
 	}
 	if problem := p.leftOut(); problem != nil {
-		out.installation = problem
+		out.Installation = problem
 		return i.failed(m, known, out), nil
 	}
 	if err := i.recordApplied(ctx, m, known); err != nil {
-		return outcome{}, err
+		return outcome.Outcome{}, err
 	}
 	applyDuration.WithLabelValues(m.Module()).Observe(i.now().Sub(started).Seconds())
 	known.checked, known.checkedAt = m.Generation, i.now()
-	out.installation = &finding{
-		ok: true, reason: v1beta2.ReasonApplied, message: fmt.Sprintf("%d objects are applied", len(p.inventory)),
+	out.Installation = &outcome.Finding{
+		OK: true, Reason: v1beta2.ReasonApplied, Message: fmt.Sprintf("%d objects are applied", len(p.inventory)),
 	}
 	return out, nil
 }
 
 // prepare plans the apply, checks the plan, and writes the planned objects to the inventory.
 func (i *Installer) prepare(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys,
-) (plan, outcome, error) {
+	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed object.Keys,
+) (plan, outcome.Outcome, error) {
 	p, problem, err := i.planFor(ctx, m, todo, changed)
 	if err != nil {
-		return plan{}, outcome{}, err
+		return plan{}, outcome.Outcome{}, err
 	}
 	if problem != nil {
-		out := i.failed(m, known, outcome{inventory: m.Status.Synced, resources: problem})
-		out.untouched = true
+		out := i.failed(m, known, outcome.Outcome{Inventory: m.Status.Synced, Resources: problem})
+		out.Untouched = true
 		return plan{}, out, nil
 	}
 	known.images, known.values = m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues]
 	known.inherited = record.Claims(m).Inherited
-	out := outcome{inventory: m.Status.Synced, images: &p.images, resources: &p.resources}
+	out := outcome.Outcome{Inventory: m.Status.Synced, Images: &p.images, Resources: &p.resources}
 	if todo != stepApply {
 		known.forgetReady(p)
 		return p, out, nil
@@ -98,19 +101,19 @@ func (i *Installer) prepare(
 	if i.now().Sub(known.checkedAt) >= i.Resync {
 		known.settled = nil // at the resync interval, compare all objects with the cluster
 	}
-	out.fields = i.fieldsOf(m, p)
-	if out.rights, problem, err = i.check(ctx, m, &p); err != nil {
-		return plan{}, outcome{}, err
+	out.Fields = i.fieldsOf(m, p)
+	if out.Rights, problem, err = i.check(ctx, m, &p); err != nil {
+		return plan{}, outcome.Outcome{}, err
 	}
 	if problem != nil {
-		out.installation = problem
+		out.Installation = problem
 		out = i.failed(m, known, out)
-		out.untouched, out.forbidden = true, true
+		out.Untouched, out.Forbidden = true, true
 		return plan{}, out, nil
 	}
 	tried, err := i.dryRunWithFix(ctx, m, known, p)
 	if err != nil {
-		return plan{}, outcome{}, err
+		return plan{}, outcome.Outcome{}, err
 	}
 	p.recreate = tried.recreate
 	switch {
@@ -118,27 +121,27 @@ func (i *Installer) prepare(
 	case record.Claims(m).Applied == nil: // a first installation applies the objects that the API server accepts
 		p.refused = tried.problem
 	default:
-		out.untouched = !isBegun(m)
-		out.installation = tried.problem
+		out.Untouched = !isBegun(m)
+		out.Installation = tried.problem
 		out = i.failed(m, known, out)
 		known.refuse(m, out, i.now(), tried.immutable)
 		return plan{}, out, nil
 	}
 	if err := i.begin(ctx, m, known); err != nil {
-		return plan{}, outcome{}, err
+		return plan{}, outcome.Outcome{}, err
 	}
 	i.plans.keep(client.ObjectKeyFromObject(m), planInput(m, i.owner(m)), p)
 	p.leaveUnread()
 	// Write the inventory before any object, so that a crash does not orphan objects.
-	if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
-		return plan{}, outcome{}, err
+	if out, err = i.announce(ctx, m, out, object.Union(p.inventory, m.Status.Synced)); err != nil {
+		return plan{}, outcome.Outcome{}, err
 	}
 	return p, out, nil
 }
 
 // check checks a plan before the installer writes any of its objects. problem is the reason why the plan must not be
 // applied. rights is the result of reviewing the permissions of the module's account.
-func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (rights, problem *finding, err error) {
+func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (rights, problem *outcome.Finding, err error) {
 	if rights, problem, err = i.mayApply(ctx, m, *p); err != nil || problem != nil {
 		return rights, problem, err
 	}
@@ -152,8 +155,8 @@ func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (ri
 // write applies a plan and creates the default CR. It returns the changed objects. wait is the reason why the rest of
 // the plan must wait, or "".
 func (i *Installer) write(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, wasInstalled bool, seen keys,
-) ([]key, string, error) {
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, wasInstalled bool, seen object.Keys,
+) ([]guard.Key, string, error) {
 	if wait, err := i.recreate(ctx, m, p); err != nil || wait != "" {
 		return nil, wait, err
 	}
@@ -170,7 +173,7 @@ func (i *Installer) write(
 
 // refused handles errors of the API server during an apply. Temporary errors cause a retry. An error that the module
 // causes sets its state to Error.
-func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p plan, err error) (outcome, error) {
+func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome.Outcome, p plan, err error) (outcome.Outcome, error) {
 	var definite, temporary []string
 	forbidden := false
 	for _, one := range separate(err) {
@@ -178,57 +181,57 @@ func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p pla
 		case isTransient(one):
 			temporary = append(temporary, one.Error())
 		case isTemporary(one) && !isMistake(one):
-			return outcome{}, err
+			return outcome.Outcome{}, err
 		default:
 			definite, forbidden = append(definite, one.Error()), forbidden || lacksRight(one)
 		}
 	}
 	switch {
 	case p.refused != nil:
-		out.installation = p.refused
+		out.Installation = p.refused
 		return i.failed(m, known, out), nil
 	case len(definite) == 0:
 		// All errors are temporary. A typical cause is a webhook whose server is part of this module and does not run
 		// yet.
-		return i.waiting(m, known, out, "waiting for the API server to accept "+firstFew(temporary)), nil
+		return i.waiting(m, known, out, "waiting for the API server to accept "+excerpt.FirstFew(temporary)), nil
 	}
-	out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: firstFew(append(definite, p.unknown...))}
+	out.Installation = &outcome.Finding{Reason: v1beta2.ReasonApplyFailed, Message: excerpt.FirstFew(append(definite, p.unknown...))}
 	if forbidden {
-		out.installation.reason = v1beta2.ReasonForbidden
+		out.Installation.Reason = v1beta2.ReasonForbidden
 	}
 	return i.failed(m, known, out), nil
 }
 
 // leftOut returns the problem of the objects that were not applied, or nil if all objects were applied.
-func (p *plan) leftOut() *finding {
+func (p *plan) leftOut() *outcome.Finding {
 	switch {
 	case p.refused != nil:
 		return p.refused
 	case len(p.unknown) > 0:
-		return &finding{reason: v1beta2.ReasonUnknownKind, message: firstFew(slices.Clone(p.unknown))}
+		return &outcome.Finding{Reason: v1beta2.ReasonUnknownKind, Message: excerpt.FirstFew(slices.Clone(p.unknown))}
 	}
 	return nil
 }
 
 // waiting returns an outcome with state Processing. If the module has been processing for longer than the ready
 // timeout, the state is Error.
-func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWhat string) outcome {
-	out.state = v1beta2.StateProcessing
-	out.ready = finding{reason: v1beta2.ReasonInstalling, message: forWhat}
-	out.again = known.nextCheck(m.Generation, i.now(), i.LookInterval)
+func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome.Outcome, forWhat string) outcome.Outcome {
+	out.State = v1beta2.StateProcessing
+	out.Ready = outcome.Finding{Reason: v1beta2.ReasonInstalling, Message: forWhat}
+	out.Again = known.nextCheck(m.Generation, i.now(), i.LookInterval)
 	return i.applyReadyTimeout(known, out)
 }
 
 // applyReadyTimeout changes the state from Processing to Error if the module has been processing for longer than the
 // ready timeout.
-func (i *Installer) applyReadyTimeout(known *memo, out outcome) outcome {
-	if out.state == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
-		out.state = v1beta2.StateError
-		if out.ready.reason != v1beta2.ReasonImagePull {
-			out.ready.reason = v1beta2.ReasonTimeout
+func (i *Installer) applyReadyTimeout(known *memo, out outcome.Outcome) outcome.Outcome {
+	if out.State == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
+		out.State = v1beta2.StateError
+		if out.Ready.Reason != v1beta2.ReasonImagePull {
+			out.Ready.Reason = v1beta2.ReasonTimeout
 		}
-		out.ready = finding{
-			reason: out.ready.reason, message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, out.ready.message),
+		out.Ready = outcome.Finding{
+			Reason: out.Ready.Reason, Message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, out.Ready.Message),
 		}
 	}
 	return out
@@ -236,14 +239,14 @@ func (i *Installer) applyReadyTimeout(known *memo, out outcome) outcome {
 
 // failed returns an outcome in state Error. The next check is later than usual, because the error usually requires a
 // change of the module or the cluster.
-func (i *Installer) failed(m *v1beta2.Manifest, known *memo, out outcome) outcome {
-	cause := out.resources
-	if out.installation != nil {
-		cause = out.installation
+func (i *Installer) failed(m *v1beta2.Manifest, known *memo, out outcome.Outcome) outcome.Outcome {
+	cause := out.Resources
+	if out.Installation != nil {
+		cause = out.Installation
 	}
-	out.state = v1beta2.StateError
-	out.ready = finding{reason: cause.reason, message: cause.message}
-	out.again = known.nextCheck(m.Generation, i.now(), 4*i.LookInterval)
+	out.State = v1beta2.StateError
+	out.Ready = outcome.Finding{Reason: cause.Reason, Message: cause.Message}
+	out.Again = known.nextCheck(m.Generation, i.now(), 4*i.LookInterval)
 	return out
 }
 
@@ -257,7 +260,7 @@ func isTemporary(err error) bool {
 
 // plan renders the content of a Manifest and returns the plan. The finding is a problem that the module causes. All
 // errors are temporary.
-func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *finding, error) {
+func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *outcome.Finding, error) {
 	content, problem, err := i.rendered(ctx, m)
 	if err != nil || problem != nil {
 		return plan{}, problem, err
@@ -270,23 +273,23 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 		if isTemporary(err) {
 			return plan{}, nil, err
 		}
-		return plan{}, &finding{reason: v1beta2.ReasonContentBroken, message: err.Error()}, nil
+		return plan{}, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
 	}
 	if err := guard.Check(p.all(), i.Namespace); err != nil {
-		return plan{}, &finding{reason: v1beta2.ReasonProtected, message: err.Error()}, nil
+		return plan{}, &outcome.Finding{Reason: v1beta2.ReasonProtected, Message: err.Error()}, nil
 	}
 	for n, o := range p.shared {
 		p.shared[n] = guard.NameAndLabels(o)
 	}
-	p.resources, p.images = finding{ok: true, reason: v1beta2.ReasonRendered,
-		message: fmt.Sprintf("content has %d objects", len(content.objects))}, content.images
+	p.resources, p.images = outcome.Finding{OK: true, Reason: v1beta2.ReasonRendered,
+		Message: fmt.Sprintf("content has %d objects", len(content.objects))}, content.images
 	problem, err = i.claimed(ctx, m, &p)
 	return p, problem, err
 }
 
 // planFor returns the plan for the next step: all objects for stepApply, otherwise the changed objects. It uses the
 // cached plan if possible.
-func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step, changed keys) (plan, *finding, error) {
+func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step, changed object.Keys) (plan, *outcome.Finding, error) {
 	if todo == stepApply {
 		return i.plan(ctx, m)
 	}
@@ -301,7 +304,7 @@ func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step,
 
 // claimed returns a conflict if another Manifest owns an object of the plan. It also records the objects that another
 // Manifest owns but does not need anymore, so that this module can take them over.
-func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
+func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p *plan) (*outcome.Finding, error) {
 	others, err := i.others(ctx, m)
 	if err != nil {
 		return nil, err
@@ -311,7 +314,7 @@ func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p *plan) (
 		p.takes = takes
 		return nil, err
 	}
-	return &finding{reason: v1beta2.ReasonConflict, message: conflict}, nil
+	return &outcome.Finding{Reason: v1beta2.ReasonConflict, Message: conflict}, nil
 }
 
 func (i *Installer) owner(m *v1beta2.Manifest) guard.Owner {
@@ -345,13 +348,13 @@ func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
 }
 
 // recordDrift records corrected objects in an Event, the log and metrics.
-func (i *Installer) recordDrift(ctx context.Context, m *v1beta2.Manifest, corrected []key) {
+func (i *Installer) recordDrift(ctx context.Context, m *v1beta2.Manifest, corrected []guard.Key) {
 	names := make([]string, len(corrected))
 	for n, k := range corrected {
 		names[n] = k.String()
 		driftCorrected.WithLabelValues(m.Module(), k.Kind).Inc()
 	}
-	text := firstFew(names)
+	text := excerpt.FirstFew(names)
 	log.FromContext(ctx).Info("reverted drift", "module", m.Module(), "objects", text)
 	i.events.Eventf(m, nil, "Normal", v1beta2.ReasonDriftCorrected, "Correct", "reverted drift in %s", text)
 }

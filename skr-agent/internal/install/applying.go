@@ -14,6 +14,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
 // Server-side apply needs one request per object, without a dry run or a read. The API server does not write
@@ -30,8 +32,8 @@ const servedAfter = 200 * time.Millisecond
 // applyPlan applies a plan stage by stage and returns the changed objects. wait is the reason why the next stage must
 // wait, or "". Refused objects do not block other objects.
 func (i *Installer) applyPlan(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, seen keys,
-) (applied []key, wait string, err error) {
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, seen object.Keys,
+) (applied []guard.Key, wait string, err error) {
 	a := i.actor(m)
 	for _, o := range p.shared {
 		if guard.KeyOf(o) == p.unlabeled {
@@ -48,7 +50,7 @@ func (i *Installer) applyPlan(
 	var refused []error
 	for _, stage := range p.stages {
 		stage = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
-			err := i.unlistable(ctx, a, resourceOf(o))
+			err := i.unlistable(ctx, a, object.ResourceOf(o))
 			if err != nil {
 				refused = append(refused, objectError{guard.KeyOf(o), err})
 			}
@@ -57,7 +59,7 @@ func (i *Installer) applyPlan(
 		if len(stage) == 0 {
 			continue
 		}
-		inPlace, err := i.ensureWatches(ctx, resourcesOf(stage), defined)
+		inPlace, err := i.ensureWatches(ctx, object.ResourcesOf(stage), defined)
 		switch {
 		case meta.IsNoMatchError(err) && len(refused) > 0:
 			return applied, "", errors.Join(refused...)
@@ -93,8 +95,8 @@ const maxUnanswered = 3
 // applyStage applies the objects of a stage and returns the changed objects. A refused object does not block the other
 // objects. seen contains the objects that changed according to watches.
 func (i *Installer) applyStage(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p plan, seen keys,
-) ([]key, error) {
+	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p plan, seen object.Keys,
+) ([]guard.Key, error) {
 	a := i.actor(m)
 	isSettled := func(o *unstructured.Unstructured) bool { return i.isSettled(known, o) }
 	stage = slices.DeleteFunc(slices.Clone(stage), isSettled)
@@ -106,7 +108,7 @@ func (i *Installer) applyStage(
 	if err != nil {
 		return nil, err
 	}
-	var applied []key
+	var applied []guard.Key
 	var refused []error
 	unanswered := map[schema.GroupKind]int{}
 	for n, o := range desired {
@@ -190,26 +192,26 @@ func (i *Installer) unestablished(
 	started, waited := time.Now(), false
 	for _, o := range stage {
 		k := guard.KeyOf(o)
-		if !guard.IsCRD(k.GroupKind()) || i.isReady(known, resourceOf(o)) {
+		if !guard.IsCRD(k.GroupKind()) || i.isReady(known, object.ResourceOf(o)) {
 			continue
 		}
 		live := known.fresh[k]
 		for {
 			if live == nil {
 				var err error
-				if live, err = a.get(ctx, resourceOf(o)); err != nil {
+				if live, err = a.get(ctx, object.ResourceOf(o)); err != nil {
 					return "", err
 				}
 				known.keepFresh(k, live)
 			}
-			state, message := objectState(observation{key: k, object: live})
+			state, message := readiness.ObjectState(readiness.Observation{Key: k, Object: live})
 			if state == v1beta2.StateReady {
 				break
 			}
 			if live == nil || time.Since(started) > maxPassWait {
 				return fmt.Sprintf("waiting for %s: %s", k, message), nil
 			}
-			i.watches.awaitChange(ctx, resourceOf(o), live.GetResourceVersion())
+			i.watches.awaitChange(ctx, object.ResourceOf(o), live.GetResourceVersion())
 			live, waited = nil, true
 		}
 	}
@@ -221,6 +223,6 @@ func (i *Installer) unestablished(
 
 // isReady reports whether an object was ready at the last check and has not changed since then, according to its watch.
 func (i *Installer) isReady(known *memo, r v1beta2.Resource) bool {
-	version := known.ready[keyOf(r)]
+	version := known.ready[object.KeyOf(r)]
 	return version != "" && version == i.watches.version(r)
 }

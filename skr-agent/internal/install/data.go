@@ -16,7 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
 // dataInterval is the interval between two checks of objects that an upgrade keeps because they contain data.
@@ -25,8 +27,8 @@ const dataInterval = time.Minute
 // keepsData returns the reason why an upgrade must not delete an object, because data of users or other modules would
 // be lost. It returns "" if the object can be deleted.
 func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource) (string, error) {
-	gk := keyOf(r).GroupKind()
-	isClaim := gk == schema.GroupKind{Kind: "PersistentVolumeClaim"} || gk == schema.GroupKind{Kind: "PersistentVolume"}
+	gk := object.KeyOf(r).GroupKind()
+	isClaim := gk == object.ClaimKind || gk == schema.GroupKind{Kind: "PersistentVolume"}
 	if !isClaim && !guard.IsCRD(gk) && !guard.IsNamespace(gk) {
 		return "", nil
 	}
@@ -41,21 +43,21 @@ func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta
 		"%q on it"
 	switch {
 	case isClaim:
-		return fmt.Sprintf(text, keyOf(r), "may contain data", v1beta2.AnnotationDeleteWithData, v1beta2.True), nil
+		return fmt.Sprintf(text, object.KeyOf(r), "may contain data", v1beta2.AnnotationDeleteWithData, v1beta2.True), nil
 	case guard.IsNamespace(gk):
 		contents, err := i.contents(ctx, r.Name)
 		if err != nil || len(contents) == 0 {
 			return "", err
 		}
-		return fmt.Sprintf(text, keyOf(r), "contains "+firstFew(contents), v1beta2.AnnotationDeleteWithData,
+		return fmt.Sprintf(text, object.KeyOf(r), "contains "+excerpt.FirstFew(contents), v1beta2.AnnotationDeleteWithData,
 			v1beta2.True), nil
 	}
-	inUse, err := i.actor(m).instances(ctx, r, func(key, *metav1.PartialObjectMetadata) bool { return false })
+	inUse, err := i.actor(m).instances(ctx, r, func(guard.Key, *metav1.PartialObjectMetadata) bool { return false })
 	if err != nil || len(inUse) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf("%s is no longer part of the module and is kept while it is in use by %s", keyOf(r),
-		firstFew(inUse)), nil
+	return fmt.Sprintf("%s is no longer part of the module and is kept while it is in use by %s", object.KeyOf(r),
+		excerpt.FirstFew(inUse)), nil
 }
 
 // contents returns the names of a few objects in a namespace. It ignores objects that Kubernetes creates
@@ -84,7 +86,7 @@ func (i *Installer) contents(ctx context.Context, namespace string) ([]string, e
 			if err != nil {
 				return nil, err
 			}
-			if found = append(found, more...); len(found) > few {
+			if found = append(found, more...); len(found) > excerpt.Few {
 				return found, nil
 			}
 		}
@@ -119,10 +121,10 @@ func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 				return nil, err
 			}
 			if !controlled {
-				found = append(found, keyIn(gvk.GroupKind(), o.Namespace, o.Name).String())
+				found = append(found, object.KeyIn(gvk.GroupKind(), o.Namespace, o.Name).String())
 			}
 		}
-		if list.Continue == "" || len(found) > few {
+		if list.Continue == "" || len(found) > excerpt.Few {
 			return found, nil
 		}
 	}
@@ -194,13 +196,13 @@ func (i *Installer) keepNamespaces(
 ) ([]v1beta2.Resource, error) {
 	var empty []v1beta2.Resource
 	for _, r := range stage {
-		if !guard.IsNamespace(keyOf(r).GroupKind()) || guard.IsShared(keyOf(r), i.Namespace) {
+		if !guard.IsNamespace(object.KeyOf(r).GroupKind()) || guard.IsShared(object.KeyOf(r), i.Namespace) {
 			empty = append(empty, r)
 			continue
 		}
 		live, err := i.actor(m).owned(ctx, r)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", keyOf(r), err)
+			return nil, fmt.Errorf("%s: %w", object.KeyOf(r), err)
 		}
 		if live == nil || !live.DeletionTimestamp.IsZero() ||
 			live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True ||
@@ -217,10 +219,10 @@ func (i *Installer) keepNamespaces(
 			continue
 		}
 		if err := i.actor(m).unmark(ctx, live); err != nil {
-			return nil, fmt.Errorf("remove the agent's marks from %s: %w", keyOf(r), err)
+			return nil, fmt.Errorf("remove the agent's marks from %s: %w", object.KeyOf(r), err)
 		}
-		i.events.Eventf(m, nil, "Warning", v1beta2.ReasonDataKept, "Remove", "kept %s because it contains %s", keyOf(r),
-			firstFew(contents))
+		i.events.Eventf(m, nil, "Warning", v1beta2.ReasonDataKept, "Remove", "kept %s because it contains %s", object.KeyOf(r),
+			excerpt.FirstFew(contents))
 	}
 	return empty, nil
 }

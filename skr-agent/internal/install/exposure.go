@@ -12,16 +12,18 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
 // exposes returns a problem if the plan's labels for the agent's namespace would let an installed webhook or policy
 // intercept the agent's requests.
-func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
+func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (*outcome.Finding, error) {
 	for _, o := range p.shared {
 		if o.GetName() != i.Namespace {
 			continue
 		}
-		live, err := i.actor(m).owned(ctx, resourceOf(o))
+		live, err := i.actor(m).owned(ctx, object.ResourceOf(o))
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +43,7 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (
 			return nil, err
 		}
 		if rule := guard.Exposes(before, after, i.Namespace, found); rule != "" {
-			return &finding{reason: v1beta2.ReasonProtected, message: fmt.Sprintf("%s: %s", guard.KeyOf(o), rule)}, nil
+			return &outcome.Finding{Reason: v1beta2.ReasonProtected, Message: fmt.Sprintf("%s: %s", guard.KeyOf(o), rule)}, nil
 		}
 	}
 	return nil, nil

@@ -17,7 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
 // dropForeignFields removes fields that other programs set: rules of aggregated ClusterRoles, the holder of a Lease,
@@ -47,17 +50,17 @@ func dropForeignFields(o *unstructured.Unstructured) error {
 // fieldsOf returns the finding about unknown fields in the objects of a plan. The API server would refuse an object
 // with such a field, so the agent applies the object without the field. fieldsOf returns nil if no field is unknown and
 // the Manifest does not have the condition Fields.
-func (i *Installer) fieldsOf(m *v1beta2.Manifest, p plan) *finding {
+func (i *Installer) fieldsOf(m *v1beta2.Manifest, p plan) *outcome.Finding {
 	before := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionFields)
 	if len(p.ignored) == 0 {
 		if before == nil {
 			return nil
 		}
-		return &finding{ok: true, reason: v1beta2.ReasonFieldsKnown, message: "the objects have no unknown fields"}
+		return &outcome.Finding{OK: true, Reason: v1beta2.ReasonFieldsKnown, Message: "the objects have no unknown fields"}
 	}
-	found := &finding{reason: v1beta2.ReasonUnknownFields, message: clip("ignored " + firstFew(p.ignored))}
-	if before == nil || before.Message != found.message {
-		i.events.Eventf(m, nil, "Warning", found.reason, "Install", "%s", found.message)
+	found := &outcome.Finding{Reason: v1beta2.ReasonUnknownFields, Message: outcome.Clip("ignored " + excerpt.FirstFew(p.ignored))}
+	if before == nil || before.Message != found.Message {
+		i.events.Eventf(m, nil, "Warning", found.Reason, "Install", "%s", found.Message)
 	}
 	return found
 }
@@ -189,17 +192,17 @@ func isIdentity(p pointer) bool {
 func (i *Installer) keepLive(
 	ctx context.Context, a *actor, stage []*unstructured.Unstructured, p plan,
 ) ([]*unstructured.Unstructured, error) {
-	kept, dropped := slices.Clone(stage), keysOf(p.prune)
+	kept, dropped := slices.Clone(stage), object.KeysOf(p.prune)
 	for n, o := range stage {
 		pointers, err := ignoredFields(o)
 		if err != nil {
 			return nil, err
 		}
 		replicas, scalable, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
-		if len(pointers) == 0 && !scalable || p.absent.has(guard.KeyOf(o)) {
+		if len(pointers) == 0 && !scalable || p.absent.Has(guard.KeyOf(o)) {
 			continue
 		}
-		live, err := a.get(ctx, resourceOf(o))
+		live, err := a.get(ctx, object.ResourceOf(o))
 		if live == nil || err != nil {
 			if err != nil && !isUnconverted(err) {
 				return nil, err
@@ -207,8 +210,8 @@ func (i *Installer) keepLive(
 			// Skip a missing or unreadable object. If it is unreadable, applying it returns the same error.
 			continue
 		}
-		if now := integer(live, 1, "spec", "replicas"); scalable && now != replicas {
-			scaled, err := i.isAutoscaled(ctx, resourceOf(o), now, dropped)
+		if now := object.Integer(live, 1, "spec", "replicas"); scalable && now != replicas {
+			scaled, err := i.isAutoscaled(ctx, object.ResourceOf(o), now, dropped)
 			if err != nil {
 				return nil, err
 			}
@@ -326,7 +329,7 @@ func set(object map[string]any, p pointer, value any, present bool) {
 // isAutoscaled reports whether a HorizontalPodAutoscaler can have set the current number of replicas of a workload. It
 // returns false if the account is not allowed to list autoscalers.
 func (i *Installer) isAutoscaled(
-	ctx context.Context, r v1beta2.Resource, replicas int64, dropped keys,
+	ctx context.Context, r v1beta2.Resource, replicas int64, dropped object.Keys,
 ) (bool, error) {
 	mapping, err := i.cluster.RESTMapper().
 		RESTMapping(schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"})
@@ -339,11 +342,11 @@ func (i *Installer) isAutoscaled(
 		return false, ignoreForbidden(ignoreUnserved(err))
 	}
 	return slices.ContainsFunc(list.Items, func(hpa unstructured.Unstructured) bool {
-		version, err := schema.ParseGroupVersion(textAt(&hpa, "spec", "scaleTargetRef", "apiVersion"))
-		return err == nil && !dropped.has(guard.KeyOf(&hpa)) && version.Group == r.Group &&
+		version, err := schema.ParseGroupVersion(object.Text(&hpa, "spec", "scaleTargetRef", "apiVersion"))
+		return err == nil && !dropped.Has(guard.KeyOf(&hpa)) && version.Group == r.Group &&
 			(replicas != 0 || scalesToZero(&hpa)) &&
-			textAt(&hpa, "spec", "scaleTargetRef", "kind") == r.Kind &&
-			textAt(&hpa, "spec", "scaleTargetRef", "name") == r.Name
+			object.Text(&hpa, "spec", "scaleTargetRef", "kind") == r.Kind &&
+			object.Text(&hpa, "spec", "scaleTargetRef", "name") == r.Name
 	}), nil
 }
 
@@ -352,7 +355,7 @@ func (i *Installer) isAutoscaled(
 //
 // Source: Kubernetes documentation, "Horizontal Pod Autoscaling"; KEDA documentation, "Scaling Deployments".
 func scalesToZero(hpa *unstructured.Unstructured) bool {
-	return integer(hpa, 1, "spec", "minReplicas") == 0 ||
+	return object.Integer(hpa, 1, "spec", "minReplicas") == 0 ||
 		slices.ContainsFunc(hpa.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
 			return owner.Kind == "ScaledObject" && strings.HasPrefix(owner.APIVersion, "keda.sh/")
 		})

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
 func TestDropForeignFieldsRemovesInjectedFields(t *testing.T) {
@@ -160,4 +161,14 @@ func TestTakeLiveCopiesLiveValues(t *testing.T) {
 			require.Equal(t, read(c.want).Object["x"], o.Object["x"])
 		})
 	}
+}
+
+// liveObject returns an object with the given YAML. Unlike objects, it accepts objects that cannot be installed.
+func liveObject(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	encoded, err := yaml.YAMLToJSON([]byte(text))
+	require.NoError(t, err)
+	o := &unstructured.Unstructured{}
+	require.NoError(t, o.UnmarshalJSON(encoded))
+	return o
 }

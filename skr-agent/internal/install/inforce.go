@@ -7,6 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -117,16 +119,16 @@ func hasWrongRecord(m *v1beta2.Manifest) bool {
 
 // mustCorrectApplied reports whether the agent must correct drift of the last applied version, because it could not
 // apply the requested version.
-func mustCorrectApplied(m *v1beta2.Manifest, out outcome) bool {
-	if out.state != v1beta2.StateError || out.forbidden && isLastApplied(m) {
+func mustCorrectApplied(m *v1beta2.Manifest, out outcome.Outcome) bool {
+	if out.State != v1beta2.StateError || out.Forbidden && isLastApplied(m) {
 		return false
 	}
-	return out.untouched || isLastApplied(m)
+	return out.Untouched || isLastApplied(m)
 }
 
 // correctApplied corrects drift of the last applied version while the requested version is refused. It returns the
 // changed objects that are not corrected yet.
-func (i *Installer) correctApplied(ctx context.Context, m *v1beta2.Manifest, known *memo, changed keys) keys {
+func (i *Installer) correctApplied(ctx context.Context, m *v1beta2.Manifest, known *memo, changed object.Keys) object.Keys {
 	was := i.lastApplied(m)
 	if was == nil {
 		return changed
@@ -158,9 +160,9 @@ func (i *Installer) correctApplied(ctx context.Context, m *v1beta2.Manifest, kno
 		return changed
 	}
 	known.kept, known.keptAt = version, i.now()
-	left := keys{}
+	left := object.Keys{}
 	for k := range failedKeys(err) {
-		if changed.has(k) {
+		if changed.Has(k) {
 			left[k] = struct{}{}
 		}
 	}

@@ -25,6 +25,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
 // Limits for the details of one module.
@@ -47,16 +50,16 @@ func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []b
 		found.missed(err)
 		return &found.details
 	}
-	states := map[key]bundle.DetailedObject{}
-	var failing []observation
+	states := map[guard.Key]bundle.DetailedObject{}
+	var failing []readiness.Observation
 	for n := range seen {
 		o := &seen[n]
-		if r, ok := i.defaultCR(m); ok && o.key == keyOf(r) {
-			o.checks = stateChecks(m)
+		if r, ok := i.defaultCR(m); ok && o.Key == object.KeyOf(r) {
+			o.Checks = readiness.Checks(m)
 		}
-		o.completed = o.object == nil && completedJobs(m).has(o.key)
-		state, message := objectState(*o)
-		states[o.key] = detailed(o.key, string(state), message)
+		o.Completed = o.Object == nil && completedJobs(m).Has(o.Key)
+		state, message := readiness.ObjectState(*o)
+		states[o.Key] = detailed(o.Key, string(state), message)
 		if state != v1beta2.StateReady {
 			failing = append(failing, *o)
 		}
@@ -66,14 +69,14 @@ func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []b
 	}
 	if found.wants(bundle.DetailEvents) || found.wants(bundle.DetailLogs) {
 		for _, o := range failing {
-			found.failing(ctx, o, states[o.key])
+			found.failing(ctx, o, states[o.Key])
 		}
 	}
 	return &found.details
 }
 
 // detailed returns an object for a report, with shortened names.
-func detailed(k key, state, message string) bundle.DetailedObject {
+func detailed(k guard.Key, state, message string) bundle.DetailedObject {
 	short := func(text string) string { return bundle.Bounded(text, bundle.MaxModuleNameBytes) }
 	return bundle.DetailedObject{
 		Group: short(k.Group), Kind: short(k.Kind), Namespace: short(k.Namespace), Name: short(k.Name), State: state,
@@ -97,13 +100,13 @@ func (n *inspection) missed(err error) {
 }
 
 // objects adds the module's objects to the details. Objects that are not ready come first.
-func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[key]bundle.DetailedObject,
+func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[guard.Key]bundle.DetailedObject,
 	seen *watches) {
 	var all []bundle.DetailedObject
-	for _, r := range union(inventory, telling) {
-		o, known := states[keyOf(r)]
+	for _, r := range object.Union(inventory, telling) {
+		o, known := states[object.KeyOf(r)]
 		if !known {
-			o = detailed(keyOf(r), "", "")
+			o = detailed(object.KeyOf(r), "", "")
 			if seen.version(r) != "" {
 				o.State = string(v1beta2.StateReady)
 			}
@@ -123,27 +126,27 @@ func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[k
 }
 
 // failing adds a failing object to the details. For a workload, it also adds failing Pods.
-func (n *inspection) failing(ctx context.Context, o observation, as bundle.DetailedObject) {
+func (n *inspection) failing(ctx context.Context, o readiness.Observation, as bundle.DetailedObject) {
 	if len(n.details.Failing) >= bundle.MaxFailingObjects {
 		n.details.LeftOut++
 		return
 	}
 	found := bundle.FailingObject{DetailedObject: as}
-	if o.object != nil {
-		n.explain(ctx, o.object, &found)
-		if isPod(o.object) {
-			n.pod(ctx, o.object, &found)
+	if o.Object != nil {
+		n.explain(ctx, o.Object, &found)
+		if isPod(o.Object) {
+			n.pod(ctx, o.Object, &found)
 		}
 	}
 	n.details.Failing = append(n.details.Failing, found)
-	for _, pod := range n.failingPods(ctx, o.object) {
+	for _, pod := range n.failingPods(ctx, o.Object) {
 		if len(n.details.Failing) >= bundle.MaxFailingObjects {
 			n.details.LeftOut++
 			continue
 		}
-		k := keyIn(schema.GroupKind{Kind: "Pod"}, pod.GetNamespace(), pod.GetName())
+		k := object.KeyIn(object.PodKind, pod.GetNamespace(), pod.GetName())
 		one := bundle.FailingObject{DetailedObject: detailed(k, string(v1beta2.StateProcessing),
-			"Pod phase is "+textAt(pod, "status", "phase"))}
+			"Pod phase is "+object.Text(pod, "status", "phase"))}
 		n.explain(ctx, pod, &one)
 		n.pod(ctx, pod, &one)
 		n.details.Failing = append(n.details.Failing, one)
@@ -158,7 +161,7 @@ func (n *inspection) explain(ctx context.Context, o *unstructured.Unstructured, 
 }
 
 func isPod(o *unstructured.Unstructured) bool {
-	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Pod"}
+	return o.GroupVersionKind().GroupKind() == object.PodKind
 }
 
 // conditionsOf returns the conditions of an object that report a failure or are not True.
@@ -195,15 +198,15 @@ func (n *inspection) events(ctx context.Context, o *unstructured.Unstructured) [
 		return nil
 	}
 	last := func(e unstructured.Unstructured) string {
-		return cmp.Or(textAt(&e, "series", "lastObservedTime"), textAt(&e, "lastTimestamp"), textAt(&e, "eventTime"),
-			textAt(&e, "metadata", "creationTimestamp"))
+		return cmp.Or(object.Text(&e, "series", "lastObservedTime"), object.Text(&e, "lastTimestamp"), object.Text(&e, "eventTime"),
+			object.Text(&e, "metadata", "creationTimestamp"))
 	}
 	slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int { return cmp.Compare(last(a), last(b)) })
 	var lines []string
 	for _, e := range list.Items[max(0, len(list.Items)-bundle.MaxDetailLines):] {
-		count := max(integer(&e, 1, "count"), integer(&e, 1, "series", "count"))
-		lines = append(lines, excerpt.Line(fmt.Sprintf("%s %s %s (x%d): %s", last(e), textAt(&e, "type"), textAt(&e,
-			"reason"), count, textAt(&e, "message"))))
+		count := max(object.Integer(&e, 1, "count"), object.Integer(&e, 1, "series", "count"))
+		lines = append(lines, excerpt.Line(fmt.Sprintf("%s %s %s (x%d): %s", last(e), object.Text(&e, "type"), object.Text(&e,
+			"reason"), count, object.Text(&e, "message"))))
 	}
 	return lines
 }
@@ -236,7 +239,7 @@ func (n *inspection) failingPods(ctx context.Context,
 	var pods []*unstructured.Unstructured
 	for n := range list.Items {
 		pod := &list.Items[n]
-		if belongs(pod, workload) && !isTrue(pod, "Ready") && textAt(pod, "status",
+		if belongs(pod, workload) && !readiness.IsTrue(pod, "Ready") && object.Text(pod, "status",
 			"phase") != "Succeeded" && len(pods) < maxFailingPods {
 			pods = append(pods, pod)
 		}
@@ -263,7 +266,7 @@ func (n *inspection) pod(ctx context.Context, pod *unstructured.Unstructured, fo
 			status, _ := s.(map[string]any)
 			c := &unstructured.Unstructured{Object: status}
 			ready, _, _ := unstructured.NestedBool(status, "ready")
-			if status == nil || ready || textAt(c, "state", "terminated", "reason") == "Completed" {
+			if status == nil || ready || object.Text(c, "state", "terminated", "reason") == "Completed" {
 				continue
 			}
 			n.container(ctx, pod, c, found)
@@ -273,7 +276,7 @@ func (n *inspection) pod(ctx context.Context, pod *unstructured.Unstructured, fo
 
 func (n *inspection) container(ctx context.Context, pod, status *unstructured.Unstructured,
 	found *bundle.FailingObject) {
-	name, restarts := textAt(status, "name"), integer(status, 0, "restartCount")
+	name, restarts := object.Text(status, "name"), object.Integer(status, 0, "restartCount")
 	for _, state := range []string{"waiting", "terminated", "running"} {
 		if _, is, _ := unstructured.NestedMap(status.Object, "state",
 			state); !is || !n.wants(bundle.DetailEvents) || len(found.Conditions) >= bundle.MaxDetailLines {
@@ -281,7 +284,7 @@ func (n *inspection) container(ctx context.Context, pod, status *unstructured.Un
 		}
 		found.Conditions = append(found.Conditions, excerpt.Line(fmt.Sprintf(
 			"container %s is %s after %d restarts: %s: %s", name, state, restarts,
-			textAt(status, "state", state, "reason"), textAt(status, "state", state, "message"))))
+			object.Text(status, "state", state, "reason"), object.Text(status, "state", state, "message"))))
 	}
 	_, waits, _ := unstructured.NestedMap(status.Object, "state", "waiting")
 	if !n.wants(bundle.DetailLogs) || len(found.Logs) == bundle.MaxDetailLogs || waits && restarts == 0 {

@@ -13,6 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -24,12 +27,12 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	defer i.seen(m)
-	var out outcome
+	var out outcome.Outcome
 	switch {
 	case !m.DeletionTimestamp.IsZero():
 		out, err = i.remove(ctx, m)
 	case m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True:
-		out = unmanaged(m)
+		out = outcome.Unmanaged(m)
 	default:
 		out, err = i.install(ctx, m)
 	}
@@ -82,7 +85,7 @@ const heldInterval = 5 * time.Second
 // next returns the next step for a Manifest. The agent compares all objects after a change of the Manifest, after a
 // start of the agent, and at the resync interval. It also does so while objects wait for deletion, or if the Manifest's
 // record of the applied version is wrong.
-func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync time.Duration) step {
+func next(m *v1beta2.Manifest, known memo, changed object.Keys, now time.Time, resync time.Duration) step {
 	switch {
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
 		known.values != m.Annotations[v1beta2.AnnotationValues],
@@ -92,7 +95,7 @@ func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync t
 	case known.held != "" && now.Sub(known.checkedAt) >= known.heldFor,
 		known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
 		return stepApply
-	case changed.overlaps(known.dropped):
+	case changed.Overlaps(known.dropped):
 		// A changed object that this module does not need anymore may now belong to another module.
 		return stepApply
 	case len(changed) > 0:
@@ -126,22 +129,22 @@ func (k *memo) countCorrection(now time.Time) {
 	k.corrected = now
 }
 
-func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, error) {
+func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome.Outcome, error) {
 	if controllerutil.AddFinalizer(m, v1beta2.FinalizerManifest) {
 		before := m.DeepCopy()
 		controllerutil.RemoveFinalizer(before, v1beta2.FinalizerManifest)
 		if err := i.cluster.Patch(ctx, m,
 			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return outcome{}, fmt.Errorf("add finalizer: %w", err)
+			return outcome.Outcome{}, fmt.Errorf("add finalizer: %w", err)
 		}
 	}
 	known, name := i.remembered(m), client.ObjectKeyFromObject(m)
 	known.fresh = nil
 	if err := i.recordCompleted(ctx, m); err != nil {
-		return outcome{}, err
+		return outcome.Outcome{}, err
 	}
 	changed := i.watches.take(name)
-	changed.keepOnly(i.kept(m)) // ignore changes of objects that the module does not contain
+	changed.KeepOnly(i.kept(m)) // ignore changes of objects that the module does not contain
 	todo := next(m, *known, changed, i.now(), i.Resync)
 	var heldBack time.Duration
 	if todo == stepCorrect {
@@ -150,7 +153,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 			todo = stepCheck
 		}
 	}
-	out := outcome{inventory: m.Status.Synced}
+	out := outcome.Outcome{Inventory: m.Status.Synced}
 	if todo != stepCheck {
 		var err error
 		known.tryAgainAfter(changed)
@@ -162,7 +165,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 		if err == nil && mustCorrectApplied(m, out) {
 			changed = i.correctApplied(ctx, m, known, changed)
 		}
-		if err != nil || out.state != "" {
+		if err != nil || out.State != "" {
 			i.watches.giveBack(name, changed)
 			return out, err
 		}
@@ -171,42 +174,42 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 }
 
 // kept returns the objects whose drift the agent corrects: the inventory and the default CR.
-func (i *Installer) kept(m *v1beta2.Manifest) keys {
-	kept := keysOf(m.Status.Synced)
+func (i *Installer) kept(m *v1beta2.Manifest) object.Keys {
+	kept := object.KeysOf(m.Status.Synced)
 	if r, ok := i.defaultCR(m); ok {
-		kept[keyOf(r)] = struct{}{}
+		kept[object.KeyOf(r)] = struct{}{}
 	}
 	return kept
 }
 
 func (i *Installer) addReadiness(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, out outcome, heldBack time.Duration,
-) (outcome, error) {
-	seen, watched, err := i.observe(ctx, m, known, out.inventory)
+	ctx context.Context, m *v1beta2.Manifest, known *memo, out outcome.Outcome, heldBack time.Duration,
+) (outcome.Outcome, error) {
+	seen, watched, err := i.observe(ctx, m, known, out.Inventory)
 	if err != nil {
-		return outcome{}, err
+		return outcome.Outcome{}, err
 	}
-	result := moduleState(seen)
-	if known.held != "" && result.state == v1beta2.StateReady {
-		result = verdict{v1beta2.StateWarning, known.held}
+	result := readiness.ModuleState(seen)
+	if known.held != "" && result.State == v1beta2.StateReady {
+		result = readiness.Verdict{State: v1beta2.StateWarning, Message: known.held}
 	}
-	out.state = result.state
-	out.ready = finding{reason: string(result.state), message: result.message, ok: result.state == v1beta2.StateReady}
-	if !out.ready.ok && pullsNoImage(seen) {
-		out.ready.reason = v1beta2.ReasonImagePull
+	out.State = result.State
+	out.Ready = outcome.Finding{Reason: string(result.State), Message: result.Message, OK: result.State == v1beta2.StateReady}
+	if !out.Ready.OK && readiness.PullsNoImage(seen) {
+		out.Ready.Reason = v1beta2.ReasonImagePull
 	}
 	if known.handingOver != "" {
-		out.again = soonest(out.again, handOverInterval)
+		out.Again = soonest(out.Again, handOverInterval)
 	}
-	if out.ready.ok {
+	if out.Ready.OK {
 		known.pending, known.checks = 0, 0
 		if !watched {
-			out.again = soonest(out.again, 2*i.LookInterval)
+			out.Again = soonest(out.Again, 2*i.LookInterval)
 		}
-		out.again = soonest(out.again, heldBack, i.Resync-i.now().Sub(known.checkedAt))
+		out.Again = soonest(out.Again, heldBack, i.Resync-i.now().Sub(known.checkedAt))
 		return out, nil
 	}
-	out.again = soonest(out.again, known.nextCheck(m.Generation, i.now(), i.LookInterval), heldBack)
+	out.Again = soonest(out.Again, known.nextCheck(m.Generation, i.now(), i.LookInterval), heldBack)
 	return i.applyReadyTimeout(known, out), nil
 }
 

@@ -6,28 +6,22 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
 // This file calls webhooks, admission policies and aggregated APIs interceptors, because they handle requests for other
 // objects. A broken interceptor can block the module version that corrects or removes it, so the installer applies
 // changes of interceptors first.
 
-// intercepts reports whether a kind is a webhook, an admission policy or an aggregated API.
-func intercepts(gk schema.GroupKind) bool {
-	return gk.Group == guard.AdmissionGroup || gk == schema.GroupKind{
-		Group: "apiregistration.k8s.io", Kind: "APIService",
-	}
-}
-
 // pruneInterceptors deletes the webhooks, policies and APIServices that are not in the new version, before the version
 // is applied. It ignores missing permissions, because the method prune reports them later.
 func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p plan) error {
 	dropped := slices.DeleteFunc(slices.Clone(p.prune), func(r v1beta2.Resource) bool {
-		return !intercepts(keyOf(r).GroupKind())
+		return !object.Intercepts(object.KeyOf(r).GroupKind())
 	})
 	mine, _, err := i.handOver(ctx, m, dropped)
 	if err != nil || len(mine) == 0 {
@@ -44,10 +38,10 @@ func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, 
 // One of them can be broken, and the new version can correct it. applyInterceptors returns only temporary errors.
 func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 	for _, o := range slices.Concat(p.stages[:]...) {
-		if !intercepts(o.GroupVersionKind().GroupKind()) {
+		if !object.Intercepts(o.GroupVersionKind().GroupKind()) {
 			continue
 		}
-		live, err := a.owned(ctx, resourceOf(o))
+		live, err := a.owned(ctx, object.ResourceOf(o))
 		if err == nil && live != nil {
 			_, err = a.applyTaking(ctx, o)
 		}
@@ -63,7 +57,7 @@ func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 func (i *Installer) applyInterceptorsFirst(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan,
 ) (bool, error) {
-	isInterceptor := func(r v1beta2.Resource) bool { return intercepts(keyOf(r).GroupKind()) }
+	isInterceptor := func(r v1beta2.Resource) bool { return object.Intercepts(object.KeyOf(r).GroupKind()) }
 	inForce := slices.ContainsFunc(m.Status.Synced, isInterceptor)
 	if !inForce {
 		return false, nil
@@ -99,5 +93,5 @@ func (p *plan) unreadText() string {
 	for k, why := range p.unread {
 		texts = append(texts, k.String()+": "+why)
 	}
-	return "waiting until the API server can read " + firstFew(texts)
+	return "waiting until the API server can read " + excerpt.FirstFew(texts)
 }

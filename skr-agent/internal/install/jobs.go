@@ -7,18 +7,16 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // A Job runs once per module version. Kubernetes deletes a completed Job after its TTL. If the agent created the Job
 // again, a migration could run twice. The Manifest's record therefore contains completed Jobs that were deleted.
-
-var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 
 const maxCompletedJobs = 200
 
@@ -36,20 +34,20 @@ func jobVersion(m *v1beta2.Manifest) string {
 }
 
 // completedJobs returns the Jobs of the Manifest's version that are recorded as completed and deleted.
-func completedJobs(m *v1beta2.Manifest) keys {
-	recorded, completed := record.Claims(m).CompletedJobs, keys{}
+func completedJobs(m *v1beta2.Manifest) object.Keys {
+	recorded, completed := record.Claims(m).CompletedJobs, object.Keys{}
 	if recorded == nil || recorded.Version != jobVersion(m) {
 		return completed
 	}
 	for _, name := range recorded.Jobs {
 		namespace, name, _ := strings.Cut(name, "/")
-		completed[keyIn(jobKind, namespace, name)] = struct{}{}
+		completed[object.KeyIn(object.JobKind, namespace, name)] = struct{}{}
 	}
 	return completed
 }
 
 // addCompletedJobs records that Jobs completed and were deleted.
-func (i *Installer) addCompletedJobs(ctx context.Context, m *v1beta2.Manifest, jobs keys) error {
+func (i *Installer) addCompletedJobs(ctx context.Context, m *v1beta2.Manifest, jobs object.Keys) error {
 	completed := completedJobs(m)
 	before := len(completed)
 	for k := range jobs {
@@ -87,23 +85,23 @@ func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) er
 // that does not exist, because Kubernetes deletes such a Job after its completion. The exception is a Job in seen, the
 // objects with reported changes, because another client can have deleted it.
 func (i *Installer) withoutCompleted(
-	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen keys,
+	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen object.Keys,
 ) ([]*unstructured.Unstructured, error) {
-	completed, expired := completedJobs(m), keys{}
-	applied, before := record.Claims(m).Applied, keysOf(m.Status.Synced)
+	completed, expired := completedJobs(m), object.Keys{}
+	applied, before := record.Claims(m).Applied, object.KeysOf(m.Status.Synced)
 	var left []*unstructured.Unstructured
 	for _, o := range stage {
 		k := guard.KeyOf(o)
-		if k.GroupKind() != jobKind {
+		if k.GroupKind() != object.JobKind {
 			left = append(left, o)
 			continue
 		}
-		if completed.has(k) {
+		if completed.Has(k) {
 			continue
 		}
 		_, hasTTL, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "ttlSecondsAfterFinished")
-		if hasTTL && applied != nil && applied.Begun == "" && before.has(k) && !seen.has(k) {
-			live, err := i.actor(m).owned(ctx, resourceOf(o))
+		if hasTTL && applied != nil && applied.Begun == "" && before.Has(k) && !seen.Has(k) {
+			live, err := i.actor(m).owned(ctx, object.ResourceOf(o))
 			if err != nil {
 				return nil, err
 			}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
 const (
@@ -29,13 +30,13 @@ type listing struct {
 }
 
 // listed contains the metadata of all objects of each listed kind and namespace.
-type listed map[listing]map[key]*metav1.PartialObjectMetadata
+type listed map[listing]map[guard.Key]*metav1.PartialObjectMetadata
 
 var errNotListed = errors.New("kind was not listed")
 
 // object returns the metadata of an object, or nil if the object does not exist. It returns errNotListed if the objects
 // of this kind and namespace were not listed.
-func (l listed) object(k key) (*metav1.PartialObjectMetadata, error) {
+func (l listed) object(k guard.Key) (*metav1.PartialObjectMetadata, error) {
 	all, ok := l[listing{k.GroupKind(), k.Namespace}]
 	if !ok {
 		return nil, errNotListed
@@ -69,11 +70,11 @@ func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) 
 		case err != nil:
 			return nil, err
 		}
-		all := make(map[key]*metav1.PartialObjectMetadata, len(list.Items))
+		all := make(map[guard.Key]*metav1.PartialObjectMetadata, len(list.Items))
 		for i := range list.Items {
 			o := &list.Items[i]
 			o.SetGroupVersionKind(versions[of].WithKind(of.Kind))
-			all[keyIn(of.GroupKind, o.Namespace, o.Name)] = o
+			all[object.KeyIn(of.GroupKind, o.Namespace, o.Name)] = o
 		}
 		found[of] = all
 	}
@@ -88,7 +89,7 @@ func (p *plan) isUndefined(o *unstructured.Unstructured) bool {
 		return false
 	}
 	for _, definition := range p.stages[0] {
-		if !p.absent.has(guard.KeyOf(definition)) || !guard.IsCRD(definition.GroupVersionKind().GroupKind()) {
+		if !p.absent.Has(guard.KeyOf(definition)) || !guard.IsCRD(definition.GroupVersionKind().GroupKind()) {
 			continue
 		}
 		if served := guard.ServedKind(definition); served.Group == gvk.Group && served.Kind == gvk.Kind {

@@ -3,7 +3,6 @@ package install
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
@@ -11,10 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
 // observe reads the objects that determine the status of a Manifest. It does not read an object that was ready or is
@@ -22,37 +22,37 @@ import (
 // determine the status.
 func (i *Installer) observe(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource,
-) (seen []observation, watched bool, err error) {
-	wanted, watched := i.statusObjects(m, without(inventory, before.dropped))
+) (seen []readiness.Observation, watched bool, err error) {
+	wanted, watched := i.statusObjects(m, object.Without(inventory, before.dropped))
 	r, ok := i.defaultCR(m)
-	isDefaultCR := func(k key) bool { return ok && k == keyOf(r) }
+	isDefaultCR := func(k guard.Key) bool { return ok && k == object.KeyOf(r) }
 	seen, err = i.readAll(ctx, m, before, wanted, func(w v1beta2.Resource) bool {
-		return i.isReady(before, w) && !isDefaultCR(keyOf(w))
+		return i.isReady(before, w) && !isDefaultCR(object.KeyOf(w))
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	ready, live, completed := map[key]string{}, map[key]*unstructured.Unstructured{}, completedJobs(m)
+	ready, live, completed := map[guard.Key]string{}, map[guard.Key]*unstructured.Unstructured{}, completedJobs(m)
 	for n := range seen {
 		o := &seen[n]
 		switch {
-		case o.object == nil && completed.has(o.key):
-			o.completed = true
-		case isDefaultCR(o.key):
-			o.checks = stateChecks(m)
-			if o.object != nil && o.object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).Mark {
+		case o.Object == nil && completed.Has(o.Key):
+			o.Completed = true
+		case isDefaultCR(o.Key):
+			o.Checks = readiness.Checks(m)
+			if o.Object != nil && o.Object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).Mark {
 				watched = false // the default CR lacks the label that the watches select
 			}
-		case o.knownReady:
-			ready[o.key] = before.ready[o.key]
+		case o.KnownReady:
+			ready[o.Key] = before.ready[o.Key]
 		default:
-			if state, _ := objectState(*o); state == v1beta2.StateReady && o.object != nil {
-				ready[o.key] = o.object.GetResourceVersion()
+			if state, _ := readiness.ObjectState(*o); state == v1beta2.StateReady && o.Object != nil {
+				ready[o.Key] = o.Object.GetResourceVersion()
 			}
 		}
-		if o.object != nil && ready[o.key] == "" && len(live) < maxCachedObjects {
-			o.object.SetManagedFields(nil)
-			live[o.key] = o.object
+		if o.Object != nil && ready[o.Key] == "" && len(live) < maxCachedObjects {
+			o.Object.SetManagedFields(nil)
+			live[o.Key] = o.Object
 		}
 	}
 	before.ready, before.objects, before.fresh = ready, live, nil
@@ -64,10 +64,10 @@ func (i *Installer) observe(
 func (i *Installer) statusObjects(
 	m *v1beta2.Manifest, inventory []v1beta2.Resource,
 ) (wanted []v1beta2.Resource, watched bool) {
-	known := keysOf(inventory)
+	known := object.KeysOf(inventory)
 	watched = true
 	for _, r := range inventory {
-		if hasStatus(r) {
+		if readiness.HasStatus(r) {
 			wanted = append(wanted, r)
 		}
 	}
@@ -76,14 +76,14 @@ func (i *Installer) statusObjects(
 			GroupVersionKind: manager.GroupVersionKind,
 			Name:             manager.Name, Namespace: cmp.Or(manager.Namespace, m.Namespace),
 		}
-		if namespaced, err := i.scope(gvkOf(r)); err == nil && !namespaced {
+		if namespaced, err := i.scope(object.GVKOf(r)); err == nil && !namespaced {
 			r.Namespace = ""
 		}
-		if !known.has(keyOf(r)) && guard.Protected(keyOf(r), i.Namespace) == "" {
+		if !known.Has(object.KeyOf(r)) && guard.Protected(object.KeyOf(r), i.Namespace) == "" {
 			wanted, watched = append(wanted, r), false
 		}
 	}
-	if r, ok := i.defaultCR(m); ok && !keysOf(wanted).has(keyOf(r)) {
+	if r, ok := i.defaultCR(m); ok && !object.KeysOf(wanted).Has(object.KeyOf(r)) {
 		wanted = append(wanted, r)
 	}
 	return wanted, watched
@@ -99,17 +99,17 @@ const readsAtOnce = 4
 func (i *Installer) readAll(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, wanted []v1beta2.Resource,
 	known func(v1beta2.Resource) bool,
-) ([]observation, error) {
-	seen := make([]observation, len(wanted))
+) ([]readiness.Observation, error) {
+	seen := make([]readiness.Observation, len(wanted))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
 	for n, w := range wanted {
-		seen[n].key = keyOf(w)
-		if seen[n].knownReady = known(w); seen[n].knownReady {
+		seen[n].Key = object.KeyOf(w)
+		if seen[n].KnownReady = known(w); seen[n].KnownReady {
 			continue
 		}
 		if o := i.cachedObject(before, w); o != nil {
-			seen[n].object = o
+			seen[n].Object = o
 			continue
 		}
 		group.Go(func() error { return i.actor(m).readInto(ctx, w, &seen[n]) })
@@ -121,8 +121,8 @@ func (i *Installer) readAll(
 // object that is unchanged according to its watch. It returns nil if the agent must read the object. This is always the
 // case for PersistentVolumeClaims, because their state also depends on the StorageClass.
 func (i *Installer) cachedObject(before *memo, r v1beta2.Resource) *unstructured.Unstructured {
-	k := keyOf(r)
-	if k.GroupKind() == (schema.GroupKind{Kind: "PersistentVolumeClaim"}) {
+	k := object.KeyOf(r)
+	if k.GroupKind() == object.ClaimKind {
 		return nil
 	}
 	if o := before.fresh[k]; o != nil {
@@ -136,17 +136,17 @@ func (i *Installer) cachedObject(before *memo, r v1beta2.Resource) *unstructured
 
 // readInto reads an object into an observation. An object that the API server cannot read or convert is marked as
 // unreadable.
-func (a *actor) readInto(ctx context.Context, r v1beta2.Resource, seen *observation) (err error) {
-	seen.object, err = a.get(ctx, r)
+func (a *actor) readInto(ctx context.Context, r v1beta2.Resource, seen *readiness.Observation) (err error) {
+	seen.Object, err = a.get(ctx, r)
 	if apierrors.IsInternalError(err) {
-		seen.unreadable = plain(err)
+		seen.Unreadable = plain(err)
 		return nil
 	}
-	if err != nil || seen.object == nil || seen.GroupKind() != (schema.GroupKind{Kind: "PersistentVolumeClaim"}) ||
-		!isUnclaimed(seen.object) {
+	if err != nil || seen.Object == nil || seen.GroupKind() != object.ClaimKind ||
+		!readiness.IsUnclaimed(seen.Object) {
 		return err
 	}
-	seen.waitsForPod, err = a.bindsLate(ctx, textAt(seen.object, "spec", "storageClassName"))
+	seen.WaitsForPod, err = a.bindsLate(ctx, object.Text(seen.Object, "spec", "storageClassName"))
 	return err
 }
 
@@ -166,7 +166,7 @@ func (a *actor) bindsLate(ctx context.Context, class string) (bool, error) {
 	if live == nil || err != nil {
 		return false, ignoreForbidden(err)
 	}
-	return textAt(live, "volumeBindingMode") == "WaitForFirstConsumer", nil
+	return object.Text(live, "volumeBindingMode") == "WaitForFirstConsumer", nil
 }
 
 func ignoreForbidden(err error) error {
@@ -174,15 +174,6 @@ func ignoreForbidden(err error) error {
 		return nil
 	}
 	return err
-}
-
-// stateChecks returns the custom state checks of a module's default CR.
-func stateChecks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
-	var checks []v1beta2.CustomStateCheck
-	if err := json.Unmarshal([]byte(m.Annotations[v1beta2.AnnotationCustomStateCheck]), &checks); err != nil {
-		return nil
-	}
-	return checks
 }
 
 // defaultCR returns the default CR that the agent creates and deletes. It returns false if the Manifest has none.
@@ -193,8 +184,8 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	o := m.Spec.Resource.DeepCopy()
 	namespaced, err := i.scope(o.GroupVersionKind())
 	place(o, namespaced || err != nil, i.Namespace)
-	r := resourceOf(o)
-	return r, guard.Protected(keyOf(r), i.Namespace) == ""
+	r := object.ResourceOf(o)
+	return r, guard.Protected(object.KeyOf(r), i.Namespace) == ""
 }
 
 // createDefaultCR creates the default CR if it does not exist. It does not change the spec of an existing CR, because
@@ -205,7 +196,7 @@ func (i *Installer) createDefaultCR(
 	if p.defaultCR == nil {
 		return false, "", nil
 	}
-	r := resourceOf(p.defaultCR)
+	r := object.ResourceOf(p.defaultCR)
 	switch inPlace, err := i.ensureWatches(ctx, []v1beta2.Resource{r}, definedGroups(p)); {
 	case meta.IsNoMatchError(err):
 		return false, "waiting for the API server to serve the default CR: " + err.Error(), nil
@@ -217,7 +208,7 @@ func (i *Installer) createDefaultCR(
 	if i.watches.isMarked(r, by.Mark) {
 		return false, "", nil
 	}
-	if !p.absent.has(keyOf(r)) {
+	if !p.absent.Has(object.KeyOf(r)) {
 		live, err := a.owned(ctx, r)
 		switch {
 		case err != nil:
@@ -232,10 +223,10 @@ func (i *Installer) createDefaultCR(
 		return false, "", nil
 	}
 	if apierrors.IsNotFound(err) {
-		return false, fmt.Sprintf("waiting for the API server to accept the default CR %s: %s", keyOf(r), err), nil
+		return false, fmt.Sprintf("waiting for the API server to accept the default CR %s: %s", object.KeyOf(r), err), nil
 	}
 	if err == nil {
-		known.keepFresh(keyOf(r), made)
+		known.keepFresh(object.KeyOf(r), made)
 	}
 	return err == nil, "", err
 }

@@ -13,7 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
 // foreignSearch finds existing objects of a plan that do not belong to the module.
@@ -33,7 +36,7 @@ func (s *foreignSearch) examine(
 	k := guard.KeyOf(o)
 	live, err := found.object(k)
 	if errors.Is(err, errNotListed) {
-		live, err = s.actor.owned(ctx, resourceOf(o))
+		live, err = s.actor.owned(ctx, object.ResourceOf(o))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,21 +55,21 @@ func (s *foreignSearch) examine(
 
 // foreignObjects returns a problem if existing objects of a plan do not belong to the module. Objects in the
 // inventory of an installed module belong to it.
-func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
-	by, before, whole := i.owner(m), keysOf(m.Status.Synced), installed(m)
+func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *plan) (*outcome.Finding, error) {
+	by, before, whole := i.owner(m), object.KeysOf(m.Status.Synced), installed(m)
 	others, err := i.others(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	p.unread, p.absent = map[key]string{}, keys{}
+	p.unread, p.absent = map[guard.Key]string{}, object.Keys{}
 	a := i.actor(m)
 	search := foreignSearch{actor: a, plan: p}
 	type test = func(*metav1.PartialObjectMetadata) bool
-	acceptedObject := func(k key) test {
+	acceptedObject := func(k guard.Key) test {
 		return func(live *metav1.PartialObjectMetadata) bool {
 			takes := live.DeletionTimestamp.IsZero() &&
 				(p.takesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) || isAbandoned(k, live, others))
-			return by.Owns(live) || takes || before.has(k) && guard.Applied(live, i.FieldManager)
+			return by.Owns(live) || takes || before.Has(k) && guard.Applied(live, i.FieldManager)
 		}
 	}
 	acceptedCR := func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.IsOtherManifests(live) }
@@ -74,8 +77,8 @@ func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *
 	rest := append(slices.Concat(p.stages[1:]...), p.defaultCR)
 	for _, part := range [2][]*unstructured.Unstructured{slices.Clone(p.stages[0]), rest} {
 		part = slices.DeleteFunc(part, func(o *unstructured.Unstructured) bool {
-			return o == nil || whole && o != p.defaultCR && before.has(guard.KeyOf(o)) ||
-				i.watches.isMarked(resourceOf(o), by.Mark) || p.isUndefined(o)
+			return o == nil || whole && o != p.defaultCR && before.Has(guard.KeyOf(o)) ||
+				i.watches.isMarked(object.ResourceOf(o), by.Mark) || p.isUndefined(o)
 		})
 		found, err := a.list(ctx, part)
 		if err != nil {
@@ -99,8 +102,8 @@ func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *
 	}
 	const text = "nothing was applied: %s already exists and does not belong to this module: " +
 		"rename it in the module, delete it, or hand it over with the annotation %s=%s"
-	return &finding{
-		reason:  v1beta2.ReasonConflict,
-		message: fmt.Sprintf(text, firstFew(search.strange), v1beta2.AnnotationAdopt, by.Mark),
+	return &outcome.Finding{
+		Reason:  v1beta2.ReasonConflict,
+		Message: fmt.Sprintf(text, excerpt.FirstFew(search.strange), v1beta2.AnnotationAdopt, by.Mark),
 	}, nil
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -44,23 +46,23 @@ type plan struct {
 	// defaultCR is created once and not changed afterwards. Nil if the module has no default CR.
 	defaultCR *unstructured.Unstructured
 	// resources and images are the results of planning for the Manifest's conditions Resources and Images.
-	resources, images finding
+	resources, images outcome.Finding
 	// takes contains the objects that this module takes over from other Manifests. The value is the other Manifest, as
 	// in the annotation owned-by.
-	takes map[key]string
+	takes map[guard.Key]string
 	// unknown contains objects whose kind the API server does not serve or store. They are neither applied nor pruned.
 	unknown []string
 	// ignored contains the unknown fields of built-in kinds. They are not applied.
 	ignored []string
 	// unread contains custom resources that the API server could not read, with the error. They are applied later.
-	unread map[key]string
+	unread map[guard.Key]string
 	// unlabeled is the key of the agent's namespace if the module's content contains this namespace but sets no labels
 	// on it. The agent then does not apply the namespace.
-	unlabeled key
+	unlabeled guard.Key
 	// absent contains objects that did not exist when the plan was checked.
-	absent keys
+	absent object.Keys
 	// refused is the problem of the objects that the API server refused during a first installation.
-	refused *finding
+	refused *outcome.Finding
 }
 
 // work returns the objects for which the module's account needs permissions.
@@ -68,18 +70,18 @@ func (p *plan) work() guard.Work {
 	work := guard.Work{Shared: p.shared, Applied: slices.Concat(p.stages[:]...), DefaultCR: p.defaultCR}
 	for _, r := range p.prune {
 		work.Pruned = append(work.Pruned, guard.PrunedObject{
-			GroupVersionKind: gvkOf(r), Namespace: r.Namespace, Name: r.Name,
+			GroupVersionKind: object.GVKOf(r), Namespace: r.Namespace, Name: r.Name,
 		})
 	}
 	return work
 }
 
 // keepOnly reduces the plan to the changed objects and the default CR.
-func (p *plan) keepOnly(changed keys) {
+func (p *plan) keepOnly(changed object.Keys) {
 	p.shared, p.prune = nil, nil
 	for i, stage := range p.stages {
 		p.stages[i] = slices.DeleteFunc(stage, func(o *unstructured.Unstructured) bool {
-			return !changed.has(guard.KeyOf(o))
+			return !changed.Has(guard.KeyOf(o))
 		})
 	}
 }
@@ -93,14 +95,6 @@ func (p *plan) all() []*unstructured.Unstructured {
 	return all
 }
 
-func resourcesOf(objects []*unstructured.Unstructured) []v1beta2.Resource {
-	resources := make([]v1beta2.Resource, len(objects))
-	for i, o := range objects {
-		resources[i] = resourceOf(o)
-	}
-	return resources
-}
-
 // makePlan returns the objects to apply and to prune, in order. It modifies the given objects: it sets namespaces and
 // the labels and annotations of the owner, and removes fields that server-side apply refuses.
 func makePlan(
@@ -109,7 +103,7 @@ func makePlan(
 ) (plan, error) {
 	scope, unserved := withDefinitions(served, rendered)
 	p := plan{unserved: unserved}
-	seen, stay := keys{}, keys{}
+	seen, stay := object.Keys{}, object.Keys{}
 	for _, o := range rendered {
 		if err := render.CheckInstallable(o.GroupVersionKind()); err != nil {
 			p.leaveOut(o, "", err, by, stay)
@@ -129,7 +123,7 @@ func makePlan(
 		}
 		place(o, namespaced, by.Namespace)
 		k := guard.KeyOf(o)
-		if seen.has(k) {
+		if seen.Has(k) {
 			return plan{}, fmt.Errorf("%s is in the content twice, with and without a namespace: remove one of them", k)
 		}
 		seen[k] = struct{}{}
@@ -144,7 +138,7 @@ func makePlan(
 		mark(o, by)
 		stage := stageOf(o)
 		p.stages[stage] = append(p.stages[stage], o)
-		p.inventory = append(p.inventory, resourceOf(o))
+		p.inventory = append(p.inventory, object.ResourceOf(o))
 	}
 	if defaultCR != nil {
 		p.defaultCR = defaultCR.DeepCopy()
@@ -156,7 +150,7 @@ func makePlan(
 		case err != nil:
 			return plan{},
 				fmt.Errorf("default CR %s (%s): %w", guard.KeyOf(p.defaultCR), p.defaultCR.GetAPIVersion(), err)
-		case seen.has(guard.KeyOf(p.defaultCR)):
+		case seen.Has(guard.KeyOf(p.defaultCR)):
 			p.defaultCR = nil // the module's content also contains this object
 		default:
 			mark(p.defaultCR, by)
@@ -165,12 +159,12 @@ func makePlan(
 	for _, stage := range p.stages {
 		sortForApply(stage)
 	}
-	p.inventory = union(p.inventory, nil)
-	maps.Copy(stay, keysOf(p.inventory))
+	p.inventory = object.Union(p.inventory, nil)
+	maps.Copy(stay, object.KeysOf(p.inventory))
 	if p.defaultCR != nil {
 		stay[guard.KeyOf(p.defaultCR)] = struct{}{}
 	}
-	p.prune = slices.Concat(removalStages(without(before, stay))...)
+	p.prune = slices.Concat(removalStages(object.Without(before, stay))...)
 	return p, nil
 }
 
@@ -186,7 +180,7 @@ func normalized(o *unstructured.Unstructured) error {
 
 // leaveOut records an object whose kind the API server does not serve or store, so that the object is neither applied
 // nor pruned.
-func (p *plan) leaveOut(o *unstructured.Unstructured, role string, why error, by guard.Owner, stay keys) {
+func (p *plan) leaveOut(o *unstructured.Unstructured, role string, why error, by guard.Owner, stay object.Keys) {
 	k := guard.KeyOf(o)
 	p.unknown = append(p.unknown, fmt.Sprintf("%s%s (%s): %s", role, k, o.GetAPIVersion(), why))
 	stay[k] = struct{}{}
@@ -277,15 +271,15 @@ func stageOf(o *unstructured.Unstructured) int {
 // anymore.
 func claimedByOther(
 	m *v1beta2.Manifest, p plan, others []*v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool),
-	givesUp func(*v1beta2.Manifest, key) (bool, error),
-) (takes map[key]string, conflict string, err error) {
-	mine, want, own := keysOf(m.Status.Synced), keysOf(p.inventory), keys{}
+	givesUp func(*v1beta2.Manifest, guard.Key) (bool, error),
+) (takes map[guard.Key]string, conflict string, err error) {
+	mine, want, own := object.KeysOf(m.Status.Synced), object.KeysOf(p.inventory), object.Keys{}
 	if p.defaultCR != nil {
 		own[guard.KeyOf(p.defaultCR)] = struct{}{}
 	}
-	takes = map[key]string{}
+	takes = map[guard.Key]string{}
 	for _, other := range others {
-		taken := func(k key) string {
+		taken := func(k guard.Key) string {
 			if record.ClaimsRemoval(other) {
 				return fmt.Sprintf("%s belongs to module %s, which is being removed: wait for its removal", k,
 					other.Module())
@@ -294,22 +288,22 @@ func claimedByOther(
 				other.Module())
 		}
 		for _, r := range other.Status.Synced {
-			k := keyOf(r)
-			if !want.has(k) && !own.has(k) {
+			k := object.KeyOf(r)
+			if !want.Has(k) && !own.Has(k) {
 				continue
 			}
 			if givenUp, err := givesUp(other, k); err != nil {
 				return nil, "", err
-			} else if givenUp && want.has(k) {
+			} else if givenUp && want.Has(k) {
 				takes[k] = other.Namespace + "/" + other.Name
 				continue
 			}
-			if want.has(k) && (!mine.has(k) || older(other, m)) || own.has(k) {
+			if want.Has(k) && (!mine.Has(k) || older(other, m)) || own.Has(k) {
 				return nil, taken(k), nil
 			}
 		}
-		if r, ok := defaultCR(other); ok && want.has(keyOf(r)) && !mine.has(keyOf(r)) {
-			return nil, taken(keyOf(r)), nil
+		if r, ok := defaultCR(other); ok && want.Has(object.KeyOf(r)) && !mine.Has(object.KeyOf(r)) {
+			return nil, taken(object.KeyOf(r)), nil
 		}
 	}
 	return takes, "", nil

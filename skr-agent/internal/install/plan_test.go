@@ -14,6 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
 // builtIn returns the scopes of a cluster without CRDs.
@@ -37,7 +40,7 @@ func objects(t *testing.T, yaml string) []*unstructured.Unstructured {
 func named(resources []v1beta2.Resource) string {
 	names := make([]string, len(resources))
 	for i, r := range resources {
-		names[i] = keyOf(r).String()
+		names[i] = object.KeyOf(r).String()
 	}
 	return strings.Join(names, ", ")
 }
@@ -69,11 +72,11 @@ func TestPlanAppliesCRDsFirstAndPrunesTheRest(t *testing.T) {
 		sampleOwner, builtIn)
 	require.NoError(t, err)
 	require.Equal(t, "CustomResourceDefinition samples.example.kyma-project.io, ClusterRole sample-role",
-		named(resourcesOf(p.stages[0])))
+		named(object.ResourcesOf(p.stages[0])))
 	require.Equal(t, "ConfigMap kyma-system/sample-config, ConfigMap kyma-system/sample-extra, "+
-		"Deployment kyma-system/sample-manager", named(resourcesOf(p.stages[2])))
-	require.Equal(t, "Sample kyma-system/bundled", named(resourcesOf(p.stages[3])))
-	require.Equal(t, "Namespace kyma-system", named(resourcesOf(p.shared)))
+		"Deployment kyma-system/sample-manager", named(object.ResourcesOf(p.stages[2])))
+	require.Equal(t, "Sample kyma-system/bundled", named(object.ResourcesOf(p.stages[3])))
+	require.Equal(t, "Namespace kyma-system", named(object.ResourcesOf(p.shared)))
 	require.Equal(t, "Sample kyma-system/default", guard.KeyOf(p.defaultCR).String())
 	require.Len(t, p.inventory, 6)
 	require.Equal(t, "ConfigMap kyma-system/old-config, CustomResourceDefinition old-crd, ClusterRole old-role",
@@ -134,11 +137,11 @@ func TestPlanOmitsObjectsOfUnknownKinds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, err := makePlan(objects(t, c.yaml), c.defaultCR, c.before, sampleOwner, builtIn)
 			require.NoError(t, err)
-			require.Equal(t, "ConfigMap kyma-system/a", named(resourcesOf(p.stages[2])))
+			require.Equal(t, "ConfigMap kyma-system/a", named(object.ResourcesOf(p.stages[2])))
 			require.Len(t, p.unknown, 1)
 			require.Contains(t, p.unknown[0], c.unknown)
 			require.Equal(t, c.prune, named(p.prune))
-			require.Equal(t, v1beta2.ReasonUnknownKind, p.leftOut().reason)
+			require.Equal(t, v1beta2.ReasonUnknownKind, p.leftOut().Reason)
 		})
 	}
 }
@@ -161,7 +164,7 @@ func TestObjectIsOwnedByOneModule(t *testing.T) {
 		if m.Spec.Resource == nil {
 			return v1beta2.Resource{}, false
 		}
-		return resourceOf(m.Spec.Resource), true
+		return object.ResourceOf(m.Spec.Resource), true
 	}
 	content := plan{inventory: []v1beta2.Resource{a}}
 	onlyDefault := plan{defaultCR: offering(manifest("", 0)).Spec.Resource}
@@ -201,7 +204,7 @@ func TestObjectIsOwnedByOneModule(t *testing.T) {
 			}
 			for _, isSet := range []bool{false, true} {
 				takes, conflict, err := claimedByOther(&c.me, c.wanted, others, defaultCR,
-					func(*v1beta2.Manifest, key) (bool, error) { return isSet, nil })
+					func(*v1beta2.Manifest, guard.Key) (bool, error) { return isSet, nil })
 				require.NoError(t, err)
 				has := len(c.other.Status.Synced) > 0 && c.other.Name != c.me.Name && len(c.wanted.inventory) > 0
 				if !isSet || !has {
@@ -210,7 +213,7 @@ func TestObjectIsOwnedByOneModule(t *testing.T) {
 					continue
 				}
 				require.Empty(t, conflict)
-				require.Equal(t, map[key]string{keyOf(a): "/other"}, takes)
+				require.Equal(t, map[guard.Key]string{object.KeyOf(a): "/other"}, takes)
 			}
 		})
 	}
@@ -240,11 +243,11 @@ func TestRemovalStagesEndWithCRDsRBACAndNamespaces(t *testing.T) {
 func TestNextStepDependsOnStatusMemoAndRecord(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	done := memo{checked: 2, checkedAt: now}
-	change := keys{key{Kind: "ConfigMap", Name: "a"}: {}}
+	change := object.Keys{guard.Key{Kind: "ConfigMap", Name: "a"}: {}}
 	for name, c := range map[string]struct {
 		applied int64
 		known   memo
-		changed keys
+		changed object.Keys
 		note    string
 		want    step
 	}{
@@ -303,13 +306,25 @@ func TestCorrectionsSlowDownAgainstAnotherWriter(t *testing.T) {
 
 func TestStatusTimesChangeOnlyWithValues(t *testing.T) {
 	m := &v1beta2.Manifest{}
-	out := outcome{
-		state: v1beta2.StateReady, ready: finding{ok: true, reason: "Ready", message: "all objects are ready"},
+	out := outcome.Outcome{
+		State: v1beta2.StateReady, Ready: outcome.Finding{OK: true, Reason: "Ready", Message: "all objects are ready"},
 	}
-	m.Status = statusOf(m, out, time.Unix(1e9, 0))
-	require.Equal(t, m.Status, statusOf(m, out, time.Unix(2e9, 0)))
-	out.ready.message = "else"
-	later := statusOf(m, out, time.Unix(2e9, 0))
+	m.Status = outcome.StatusOf(m, out, time.Unix(1e9, 0))
+	require.Equal(t, m.Status, outcome.StatusOf(m, out, time.Unix(2e9, 0)))
+	out.Ready.Message = "else"
+	later := outcome.StatusOf(m, out, time.Unix(2e9, 0))
 	require.Equal(t, int64(2e9), later.LastOperation.LastUpdateTime.Unix())
 	require.Equal(t, int64(1e9), later.Conditions[0].LastTransitionTime.Unix())
+}
+
+func TestCustomResourcesAreRemovedBeforeOperator(t *testing.T) {
+	gate := resource("Gateway", "gateway.networking.k8s.io", "x")
+	require.True(t, readiness.HasStatus(gate))
+	stages := removalStages([]v1beta2.Resource{resource("Deployment", "apps", "operator"), gate})
+	require.Equal(t, "Gateway x", named(stages[0]))
+	of := func(version, kind string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": kind}}
+	}
+	require.Equal(t, 3, stageOf(of("gateway.networking.k8s.io/v1", "Gateway")))
+	require.Equal(t, 2, stageOf(of("networking.k8s.io/v1", "Ingress")))
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
 // maxPlannedBytes limits the cached plans of all Manifests. 2,000 typical objects need about 100 KiB.
@@ -35,7 +37,7 @@ type packedPlan struct {
 	// of identifies the inputs of the plan (see planInput).
 	of                string
 	data              []byte
-	resources, images finding
+	resources, images outcome.Finding
 }
 
 // planInput returns a string that is equal for two plans with the same inputs.
@@ -70,7 +72,7 @@ func (s *plans) drop(name types.NamespacedName) {
 
 // changed returns a cached plan, reduced to the changed objects and the default CR. It returns false if the cache does
 // not contain the plan.
-func (s *plans) changed(name types.NamespacedName, of string, changed keys) (plan, bool) {
+func (s *plans) changed(name types.NamespacedName, of string, changed object.Keys) (plan, bool) {
 	s.mu.Lock()
 	packed, ok := s.kept[name]
 	s.mu.Unlock()
@@ -120,9 +122,11 @@ func packObjects(p plan) ([]byte, error) {
 }
 
 // line returns the key of an object as one line. Quotes escape line breaks.
-func line(k key) string { return fmt.Sprintf("%q", []string{k.Group, k.Kind, k.Namespace, k.Name}) }
+func line(k guard.Key) string {
+	return fmt.Sprintf("%q", []string{k.Group, k.Kind, k.Namespace, k.Name})
+}
 
-func unpackObjects(data []byte, changed keys) (plan, error) {
+func unpackObjects(data []byte, changed object.Keys) (plan, error) {
 	wanted := make(map[string]bool, len(changed))
 	for k := range changed {
 		wanted[line(k)] = true
@@ -155,7 +159,7 @@ func unpackObjects(data []byte, changed keys) (plan, error) {
 		}
 		stage := stageOf(o)
 		p.stages[stage] = append(p.stages[stage], o)
-		p.inventory = append(p.inventory, resourceOf(o))
+		p.inventory = append(p.inventory, object.ResourceOf(o))
 	}
 	return p, lines.Err()
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
 func crowd(configMaps, deployments int, image string) string {
@@ -138,19 +140,19 @@ func TestCachedPlanReturnsChangedObjects(t *testing.T) {
 	by := guard.Owner{Mark: home + "/crowd", Module: "crowd", Namespace: home}
 	whole, err := makePlan(append(objects, hostile), oneOfCrowd("other"), nil, by, builtIn)
 	require.NoError(t, err)
-	whole.resources = finding{ok: true, reason: "Rendered", message: "all"}
+	whole.resources = outcome.Finding{OK: true, Reason: "Rendered", Message: "all"}
 	s := plans{kept: map[types.NamespacedName]packedPlan{}}
 	name := types.NamespacedName{Namespace: home, Name: "crowd"}
 	s.keep(name, "one", whole)
 	t.Logf("%d objects take %d bytes", len(objects), s.bytes)
 	require.Less(t, s.bytes, 16<<10)
 
-	_, known := s.changed(name, "two", keys{})
+	_, known := s.changed(name, "two", object.Keys{})
 	require.False(t, known, "a plan with other inputs must not be returned")
-	changed := keys{
-		guard.KeyOf(hostile): {}, key{Group: "", Kind: "ConfigMap", Namespace: home, Name: "crowd-7"}: {},
-		key{Group: "apps", Kind: "Deployment", Namespace: home, Name: "crowd-0"}: {},
-		key{Group: "", Kind: "Secret", Namespace: home, Name: "x"}:               {},
+	changed := object.Keys{
+		guard.KeyOf(hostile): {}, guard.Key{Group: "", Kind: "ConfigMap", Namespace: home, Name: "crowd-7"}: {},
+		guard.Key{Group: "apps", Kind: "Deployment", Namespace: home, Name: "crowd-0"}: {},
+		guard.Key{Group: "", Kind: "Secret", Namespace: home, Name: "x"}:               {},
 	}
 	part, known := s.changed(name, "one", changed)
 	require.True(t, known)

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -23,24 +22,5 @@ func TestLacksRightIgnoresPoliciesWebhooksAndQuotas(t *testing.T) {
 	}
 	if lacksRight(errors.New("pods is forbidden")) {
 		t.Error("lacksRight must be false for an error that is not an API status")
-	}
-}
-
-func TestImagePullFailureIsDetected(t *testing.T) {
-	pod := func(kind, reason, message string) []observation {
-		return []observation{{object: &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "v1", "kind": kind,
-			"status": map[string]any{"containerStatuses": []any{map[string]any{
-				"state": map[string]any{"waiting": map[string]any{"reason": reason, "message": message}},
-			}}},
-		}}}}
-	}
-	if !pullsNoImage(pod("Pod", "ImagePullBackOff", "")) || !pullsNoImage(pod("Pod", "ErrImagePull", "")) {
-		t.Error("pullsNoImage must be true for a Pod that cannot pull its image")
-	}
-	if pullsNoImage(pod("Pod", "CrashLoopBackOff", "ErrImagePull")) ||
-		pullsNoImage(pod("License", "ErrImagePull", "")) ||
-		pullsNoImage([]observation{{}}) {
-		t.Error("pullsNoImage must be false for other reasons, other kinds and missing objects")
 	}
 }

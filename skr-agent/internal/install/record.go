@@ -5,120 +5,45 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
-// outcome is the result of reconciling a Manifest.
-type outcome struct {
-	state     v1beta2.State
-	inventory []v1beta2.Resource
-	// resources, installation, images, rights, fields and ready become the Manifest's conditions. A nil finding leaves
-	// its condition unchanged.
-	resources, installation, images, rights, fields *finding
-	ready                                           finding
-	// again is the time until the next reconciliation, or 0 to wait for an event.
-	again time.Duration
-	// untouched is true if the installer wrote none of the module's objects.
-	untouched bool
-	// forbidden is true if the module's account is not allowed to write its objects.
-	forbidden bool
-	// If keepStatus is true, the status must not change.
-	keepStatus bool
-	// gone is true if the Manifest's finalizer can be removed.
-	gone bool
-}
-
-// finding contains the status, reason and message of a condition.
-type finding struct {
-	ok      bool
-	unknown bool
-	reason  string
-	message string
-}
-
-// clip limits the length of messages from other sources, such as a chart's fail function.
-func clip(message string) string {
-	const more = "…"
-	if len(message) > bundle.MaxNoteBytes {
-		return bundle.Bounded(message, bundle.MaxNoteBytes-len(more)) + more
-	}
-	return bundle.Bounded(message, bundle.MaxNoteBytes)
-}
-
-// statusOf returns the Manifest's new status. Unchanged values keep their times.
-func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestStatus {
-	next := *m.Status.DeepCopy()
-	next.State, next.Synced, next.ObservedGeneration = out.state, out.inventory, m.Generation
-	for _, c := range []struct {
-		kind string
-		*finding
-	}{
-		{v1beta2.ConditionResources, out.resources},
-		{v1beta2.ConditionInstallation, out.installation},
-		{v1beta2.ConditionImages, out.images},
-		{v1beta2.ConditionRights, out.rights},
-		{v1beta2.ConditionFields, out.fields},
-		{v1beta2.ConditionReady, &out.ready},
-	} {
-		if c.finding == nil {
-			continue
-		}
-		status := metav1.ConditionFalse
-		switch {
-		case c.ok:
-			status = metav1.ConditionTrue
-		case c.unknown:
-			status = metav1.ConditionUnknown
-		}
-		meta.SetStatusCondition(&next.Conditions, metav1.Condition{
-			Type: c.kind, Status: status, Reason: c.reason, Message: clip(c.message), ObservedGeneration: m.Generation,
-			LastTransitionTime: metav1.NewTime(now),
-		})
-	}
-	if last := next.LastOperation; last == nil || last.Operation != out.ready.message {
-		next.LastOperation = &v1beta2.LastOperation{Operation: out.ready.message, LastUpdateTime: metav1.NewTime(now)}
-	}
-	return next
-}
-
 // record writes the outcome to the status if it changed.
-func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome) (ctrl.Result, error) {
-	if out.gone {
+func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome.Outcome) (ctrl.Result, error) {
+	if out.Gone {
 		return ctrl.Result{}, i.finish(ctx, m)
 	}
-	if out.keepStatus {
-		return ctrl.Result{RequeueAfter: out.again}, nil
+	if out.KeepStatus {
+		return ctrl.Result{RequeueAfter: out.Again}, nil
 	}
-	out.ready.message = clip(out.ready.message)
+	out.Ready.Message = outcome.Clip(out.Ready.Message)
 	before := m.Status
 	if err := i.writeStatus(ctx, m, out); err != nil {
 		return ctrl.Result{}, err
 	}
-	if before.State != out.state {
+	if before.State != out.State {
 		log.FromContext(ctx).Info("module changed its state", "module", m.Module(), "version", m.Spec.Version,
-			"state", out.state, "was", before.State, "message", out.ready.message)
+			"state", out.State, "was", before.State, "message", out.Ready.Message)
 		kind := "Normal"
-		if out.state == v1beta2.StateError || out.state == v1beta2.StateWarning {
+		if out.State == v1beta2.StateError || out.State == v1beta2.StateWarning {
 			kind = "Warning"
 		}
-		i.events.Eventf(m, nil, kind, out.ready.reason, "Install", "%s", out.ready.message)
-		if out.state == v1beta2.StateReady {
+		i.events.Eventf(m, nil, kind, out.Ready.Reason, "Install", "%s", out.Ready.Message)
+		if out.State == v1beta2.StateReady {
 			debug.FreeOSMemory() // otherwise, Go would keep freed memory for minutes
 		}
 	}
-	return ctrl.Result{RequeueAfter: out.again}, nil
+	return ctrl.Result{RequeueAfter: out.Again}, nil
 }
 
 // recordRetry writes an error to the status before a retry. Otherwise, Ready=True from an earlier reconciliation would
@@ -128,23 +53,23 @@ func (i *Installer) recordRetry(ctx context.Context, m *v1beta2.Manifest, cause 
 	if apierrors.IsConflict(cause) || isTemporary(cause) && (ready == nil || ready.ObservedGeneration == m.Generation) {
 		return
 	}
-	out := outcome{
-		state: v1beta2.StateProcessing, inventory: m.Status.Synced,
-		ready: finding{
-			reason: v1beta2.ReasonInstalling, message: clip("retrying after an error: " + cause.Error()),
+	out := outcome.Outcome{
+		State: v1beta2.StateProcessing, Inventory: m.Status.Synced,
+		Ready: outcome.Finding{
+			Reason: v1beta2.ReasonInstalling, Message: outcome.Clip("retrying after an error: " + cause.Error()),
 		},
 	}
 	if !m.DeletionTimestamp.IsZero() {
-		out.state, out.ready.reason = v1beta2.StateDeleting, v1beta2.ReasonRemoving
+		out.State, out.Ready.Reason = v1beta2.StateDeleting, v1beta2.ReasonRemoving
 	}
 	if err := i.writeStatus(ctx, m, out); err != nil {
 		log.FromContext(ctx).V(1).Info("failed to record an error", "module", m.Module(), "error", err.Error())
 	}
 }
 
-func (i *Installer) writeStatus(ctx context.Context, m *v1beta2.Manifest, out outcome) error {
+func (i *Installer) writeStatus(ctx context.Context, m *v1beta2.Manifest, out outcome.Outcome) error {
 	before := m.DeepCopy()
-	m.Status = statusOf(m, out, i.now())
+	m.Status = outcome.StatusOf(m, out, i.now())
 	if equality.Semantic.DeepEqual(before.Status, m.Status) {
 		return nil
 	}
@@ -156,23 +81,23 @@ func (i *Installer) writeStatus(ctx context.Context, m *v1beta2.Manifest, out ou
 
 // announce writes the inventory to the status before the installer applies any object.
 func (i *Installer) announce(
-	ctx context.Context, m *v1beta2.Manifest, out outcome, inventory []v1beta2.Resource,
-) (outcome, error) {
-	out.inventory = inventory
+	ctx context.Context, m *v1beta2.Manifest, out outcome.Outcome, inventory []v1beta2.Resource,
+) (outcome.Outcome, error) {
+	out.Inventory = inventory
 	condition := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	if condition != nil && condition.ObservedGeneration == m.Generation &&
 		equality.Semantic.DeepEqual(m.Status.Synced, inventory) {
 		return out, nil
 	}
 	first := out
-	first.state = v1beta2.StateProcessing
-	first.ready = finding{
-		reason:  v1beta2.ReasonInstalling,
-		message: strings.TrimSpace("applying version " + m.Spec.Version),
+	first.State = v1beta2.StateProcessing
+	first.Ready = outcome.Finding{
+		Reason:  v1beta2.ReasonInstalling,
+		Message: strings.TrimSpace("applying version " + m.Spec.Version),
 	}
-	first.installation = &finding{
-		reason:  v1beta2.ReasonApplying,
-		message: fmt.Sprintf("applying %d objects", len(inventory)),
+	first.Installation = &outcome.Finding{
+		Reason:  v1beta2.ReasonApplying,
+		Message: fmt.Sprintf("applying %d objects", len(inventory)),
 	}
 	return out, i.writeStatus(ctx, m, first)
 }

@@ -18,7 +18,7 @@ import (
 
 // mayNotDelete returns the reason why the agent must not delete an object to create it again, and the fix. It returns
 // "" if the agent can delete the object.
-func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjectMetadata, k key) string {
+func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjectMetadata, k guard.Key) string {
 	switch {
 	case live == nil:
 		return ""

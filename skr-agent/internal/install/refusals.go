@@ -12,20 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // objectError is the API server's error for one object.
 type objectError struct {
-	key
+	guard.Key
 	err error
 }
 
@@ -33,13 +35,13 @@ func (e objectError) Error() string { return e.String() + ": " + plain(e.err) }
 func (e objectError) Unwrap() error { return e.err }
 
 // failedKeys returns the objects of all objectErrors in an error.
-func failedKeys(err error) keys {
-	found := keys{}
+func failedKeys(err error) object.Keys {
+	found := object.Keys{}
 	var walk func(error)
 	walk = func(err error) {
 		switch e := err.(type) { //nolint:errorlint // walk visits all wrapped errors
 		case objectError:
-			found[e.key] = struct{}{}
+			found[e.Key] = struct{}{}
 		case interface{ Unwrap() []error }:
 			for _, one := range e.Unwrap() {
 				walk(one)
@@ -86,7 +88,7 @@ func plain(err error) string {
 		}
 		texts = append(texts, text)
 	}
-	return firstFew(texts)
+	return excerpt.FirstFew(texts)
 }
 
 // isMistake reports whether an error is caused by the object, although it looks temporary. For example, the API server
@@ -126,11 +128,11 @@ type trial struct {
 	// recreate contains the objects that the agent must delete and create again. problem is nil if the dry run
 	// succeeded.
 	recreate []v1beta2.Resource
-	problem  *finding
+	problem  *outcome.Finding
 	// denied is true if a webhook, policy or quota refused an object.
 	denied bool
 	// immutable contains the objects that the API server refuses only because of immutable fields.
-	immutable keys
+	immutable object.Keys
 }
 
 // dryRunWithFix dry-runs a version. If a webhook or policy refuses the version, it first applies the version's
@@ -158,13 +160,13 @@ func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo
 	if err != nil {
 		return trial{}, err
 	}
-	tried := trial{immutable: keys{}}
+	tried := trial{immutable: object.Keys{}}
 	for n := range refused {
 		r := &refused[n]
 		tried.denied = tried.denied || agentobjects.IsDenied(r.err)
 		if r.immutable {
 			tried.immutable[guard.KeyOf(r.object)] = struct{}{}
-			live, err := i.actor(m).owned(ctx, resourceOf(r.object))
+			live, err := i.actor(m).owned(ctx, object.ResourceOf(r.object))
 			if err != nil {
 				return trial{}, err
 			}
@@ -188,11 +190,11 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 			return "", err
 		}
 		if o != nil && o.DeletionTimestamp.IsZero() {
-			names, uids = append(names, keyOf(r).String()), append(uids, o.UID)
+			names, uids = append(names, object.KeyOf(r).String()), append(uids, o.UID)
 		}
 	}
 	if len(names) > 0 {
-		text := firstFew(names)
+		text := excerpt.FirstFew(names)
 		log.FromContext(ctx).Info("recreating objects whose fields cannot be changed", "module", m.Module(), "version",
 			m.Spec.Version, "objects", text)
 		i.events.Eventf(m, nil, "Normal", v1beta2.ReasonRecreating, "Recreate", "recreating %s for version %s", text,
@@ -205,18 +207,18 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 	if err != nil || len(left.objects) == 0 {
 		return "", err
 	}
-	return "waiting for deletion before recreating: " + firstFew(left.texts), nil
+	return "waiting for deletion before recreating: " + excerpt.FirstFew(left.texts), nil
 }
 
 // refuse records the outcome of a refused version, so that the agent does not repeat the dry run for every event.
-func (k *memo) refuse(m *v1beta2.Manifest, out outcome, now time.Time, immutable keys) {
-	k.refused, k.refusedAs, k.retry, k.immutable = &out, asked(m), now.Add(out.again), immutable
+func (k *memo) refuse(m *v1beta2.Manifest, out outcome.Outcome, now time.Time, immutable object.Keys) {
+	k.refused, k.refusedAs, k.retry, k.immutable = &out, asked(m), now.Add(out.Again), immutable
 }
 
 // tryAgainAfter drops the recorded refusal if an object with changed immutable fields was changed or deleted.
-func (k *memo) tryAgainAfter(changed keys) {
+func (k *memo) tryAgainAfter(changed object.Keys) {
 	for o := range changed {
-		if k.immutable.has(o) {
+		if k.immutable.Has(o) {
 			k.refused = nil
 		}
 	}
@@ -224,13 +226,13 @@ func (k *memo) tryAgainAfter(changed keys) {
 
 // stillRefused returns the recorded outcome of a refused version until the time of the next attempt. It returns nil if
 // no refusal is recorded.
-func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
+func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome.Outcome {
 	if k.refused == nil || k.refusedAs != asked(m) || !now.Before(k.retry) {
 		k.refused = nil
 		return nil
 	}
 	out := *k.refused
-	out.inventory, out.again = m.Status.Synced, k.retry.Sub(now)
+	out.Inventory, out.Again = m.Status.Synced, k.retry.Sub(now)
 	return &out
 }
 
@@ -256,7 +258,7 @@ func (i *Installer) refusals(ctx context.Context, m *v1beta2.Manifest, known *me
 			i.settleUnchanged(known, o, tried)
 			continue
 		case apierrors.IsNotFound(err), isTransient(err),
-			apierrors.IsForbidden(err) && (gk.Group == "rbac.authorization.k8s.io" || gk == schema.GroupKind{Kind: "Pod"}):
+			apierrors.IsForbidden(err) && (gk.Group == "rbac.authorization.k8s.io" || gk == object.PodKind):
 			continue
 		case isTemporary(err), ctx.Err() != nil:
 			return nil, err
@@ -309,7 +311,7 @@ func namesImmutableFields(err error) bool {
 }
 
 // judgeRefusals returns the problem that prevents a new version, or the objects that must be recreated for it.
-func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.Resource, problem *finding) {
+func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.Resource, problem *outcome.Finding) {
 	version := m.Annotations[v1beta2.AnnotationRecreate]
 	var wrong, fixed, kept, allowed []string
 	forbidden := false
@@ -322,7 +324,7 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 			wrong = append(wrong, r.err.Error()+": "+r.stays)
 		case guard.MayRecreate(r.object, version):
 			allowed = append(allowed, guard.KeyOf(r.object).String())
-			recreate = append(recreate, resourceOf(r.object))
+			recreate = append(recreate, object.ResourceOf(r.object))
 		case guard.HoldsData(r.object):
 			kept = append(kept, r.err.Error())
 		default:
@@ -332,33 +334,33 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 	if len(wrong)+len(fixed)+len(kept) == 0 {
 		return recreate, nil
 	}
-	problem = &finding{reason: v1beta2.ReasonApplyFailed}
+	problem = &outcome.Finding{Reason: v1beta2.ReasonApplyFailed}
 	var texts []string
 	if len(wrong) > 0 {
-		texts = append(texts, firstFew(wrong))
+		texts = append(texts, excerpt.FirstFew(wrong))
 		if forbidden {
-			problem.reason = v1beta2.ReasonForbidden
+			problem.Reason = v1beta2.ReasonForbidden
 		}
 	}
 	const text = "%s: can only be changed by recreating it: do not change the field, or set the annotation %s: " +
 		"%q %s"
 	if len(fixed) > 0 {
 		texts = append(texts,
-			fmt.Sprintf(text, firstFew(fixed), v1beta2.AnnotationRecreate, v1beta2.True,
+			fmt.Sprintf(text, excerpt.FirstFew(fixed), v1beta2.AnnotationRecreate, v1beta2.True,
 				"on it in the module's content, or on the ModuleTemplate"))
 	}
 	if len(kept) > 0 {
 		texts = append(texts,
-			fmt.Sprintf(text, firstFew(kept), v1beta2.AnnotationRecreate, v1beta2.RecreateWithData,
+			fmt.Sprintf(text, excerpt.FirstFew(kept), v1beta2.AnnotationRecreate, v1beta2.RecreateWithData,
 				"on it in the module's content, if its data may be deleted"))
 	}
 	if len(allowed) > 0 {
-		texts = append(texts, "would be recreated: "+firstFew(allowed))
+		texts = append(texts, "would be recreated: "+excerpt.FirstFew(allowed))
 	}
 	if len(wrong) == 0 {
-		problem.reason = v1beta2.ReasonImmutable
+		problem.Reason = v1beta2.ReasonImmutable
 	}
-	problem.message = appliedPart(m) + ": " + strings.Join(texts, "; ")
+	problem.Message = appliedPart(m) + ": " + strings.Join(texts, "; ")
 	return nil, problem
 }
 

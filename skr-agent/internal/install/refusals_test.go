@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -56,7 +58,7 @@ func TestRefusedVersionReportsFix(t *testing.T) {
 
 	recreate, problem = judgeRefusals(m, []refusal{fixed, data, allowed})
 	require.Empty(t, recreate, "no object must be recreated if another object is refused")
-	require.Equal(t, v1beta2.ReasonImmutable, problem.reason)
+	require.Equal(t, v1beta2.ReasonImmutable, problem.Reason)
 	for _, text := range []string{
 		"nothing of version 2.0.0 was applied: Deployment x: spec.selector: field is immutable: can only be changed " +
 			"by recreating it",
@@ -65,13 +67,13 @@ func TestRefusedVersionReportsFix(t *testing.T) {
 		`kyma-pull.dev/recreate: "with-data" on it in the module's content`,
 		"would be recreated: Job x",
 	} {
-		require.Contains(t, problem.message, text)
+		require.Contains(t, problem.Message, text)
 	}
 
 	recreate, problem = judgeRefusals(m, []refusal{allowed, wrong})
 	require.Empty(t, recreate)
-	require.Equal(t, v1beta2.ReasonApplyFailed, problem.reason)
-	require.Contains(t, problem.message, "Service x: spec.ports: required; would be recreated: Job x")
+	require.Equal(t, v1beta2.ReasonApplyFailed, problem.Reason)
+	require.Contains(t, problem.Message, "Service x: spec.ports: required; would be recreated: Job x")
 
 	recreate, problem = judgeRefusals(m, nil)
 	require.Empty(t, recreate)
@@ -79,7 +81,7 @@ func TestRefusedVersionReportsFix(t *testing.T) {
 }
 
 func TestAPIServerErrorsAreReadable(t *testing.T) {
-	job := schema.GroupKind{Group: "batch", Kind: "Job"}
+	job := object.JobKind
 	type podTemplate struct{ A, B map[string]string }
 	err := apierrors.NewInvalid(
 		job,
@@ -90,7 +92,7 @@ func TestAPIServerErrorsAreReadable(t *testing.T) {
 		},
 	)
 	require.Equal(t, "Job kyma-system/x: spec.template: field is immutable",
-		objectError{key{Group: "batch", Kind: "Job", Namespace: home, Name: "x"}, err}.Error())
+		objectError{guard.Key{Group: "batch", Kind: "Job", Namespace: home, Name: "x"}, err}.Error())
 	short := apierrors.NewInvalid(job, "x", field.ErrorList{
 		field.Invalid(field.NewPath("spec", "clusterIP"), "1.2.3.4", "field is immutable"),
 	})

@@ -16,79 +16,82 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/render"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
 // remove removes a module from the cluster, or makes it unmanaged. Each call continues after the steps that earlier
 // calls completed.
-func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, error) {
-	out := outcome{inventory: m.Status.Synced}
+func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Outcome, error) {
+	out := outcome.Outcome{Inventory: m.Status.Synced}
 	if !controllerutil.ContainsFinalizer(m, v1beta2.FinalizerManifest) {
-		return outcome{gone: true}, nil
+		return outcome.Outcome{Gone: true}, nil
 	}
 	if m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
-		return outcome{gone: true}, i.unmanage(ctx, m)
+		return outcome.Outcome{Gone: true}, i.unmanage(ctx, m)
 	}
 	if !i.records.IsRemoved(m) {
 		// Another client deleted the Manifest. Package objects removes the finalizer and creates the Manifest again.
-		out.state = v1beta2.StateDeleting
-		out.ready = finding{
-			reason:  v1beta2.ReasonRestoring,
-			message: "no bundle requests the removal of this module: it stays installed, and its Manifest is restored",
+		out.State = v1beta2.StateDeleting
+		out.Ready = outcome.Finding{
+			Reason:  v1beta2.ReasonRestoring,
+			Message: "no bundle requests the removal of this module: it stays installed, and its Manifest is restored",
 		}
 		return out, nil
 	}
 	known := i.remembered(m)
 	mine, moving, err := i.handOver(ctx, m, m.Status.Synced)
 	if err != nil {
-		return outcome{}, err
+		return outcome.Outcome{}, err
 	}
 	if len(mine) == 0 && moving != "" && i.isIncomplete() {
 		out = i.removing(m, known, out, []string{moving})
-		out.again = handOverInterval
+		out.Again = handOverInterval
 		return out, nil
 	}
 	byUsers, err := i.userObjects(ctx, m, mine)
 	if err != nil {
-		return outcome{}, err
+		return outcome.Outcome{}, err
 	}
 	if len(byUsers) > 0 {
 		if err := i.upgradeLeaving(ctx, m, known, &out); err != nil {
-			return outcome{}, err
+			return outcome.Outcome{}, err
 		}
-		out.state = v1beta2.StateWarning
-		out.ready = finding{
-			reason: v1beta2.ReasonCustomResourcesExist,
-			message: "custom resources of this module still exist, delete them to remove the module: " +
-				firstFew(byUsers),
+		out.State = v1beta2.StateWarning
+		out.Ready = outcome.Finding{
+			Reason: v1beta2.ReasonCustomResourcesExist,
+			Message: "custom resources of this module still exist, delete them to remove the module: " +
+				excerpt.FirstFew(byUsers),
 		}
-		out.again = known.nextCheck(m.Generation, i.now(), i.LookInterval)
+		out.Again = known.nextCheck(m.Generation, i.now(), i.LookInterval)
 		return out, nil
 	}
 	if r, ok := i.defaultCR(m); ok {
 		left, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).OwnsDefaultCR)
 		if err != nil {
-			return outcome{}, err
+			return outcome.Outcome{}, err
 		}
 		if len(left.objects) > 0 {
 			err := i.unblock(ctx, m, known, &out, left)
 			return i.removing(m, known, out, left.texts), err
 		}
 	}
-	stages := removalStages(among(out.inventory, keysOf(mine)))
+	stages := removalStages(object.Among(out.Inventory, object.KeysOf(mine)))
 	for n, stage := range stages {
-		gone := keysOf(stage)
+		gone := object.KeysOf(stage)
 		if stage, err = i.keepNamespaces(ctx, m, stage); err != nil {
-			return outcome{}, err
+			return outcome.Outcome{}, err
 		}
 		left, err := i.deleteObjects(ctx, m, stage, i.mayDelete(m))
 		if err != nil {
-			return outcome{}, err
+			return outcome.Outcome{}, err
 		}
-		for k := range keysOf(left.objects) {
+		for k := range object.KeysOf(left.objects) {
 			delete(gone, k)
 		}
-		out.inventory = without(out.inventory, gone)
+		out.Inventory = object.Without(out.Inventory, gone)
 		if len(left.objects) > 0 {
 			err := i.correctLeaving(ctx, m, known, slices.Concat(stages[n+1:]...))
 			return i.removing(m, known, out, left.texts), err
@@ -96,36 +99,36 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	}
 	if moving != "" {
 		out = i.removing(m, known, out, []string{moving})
-		out.again = handOverInterval
+		out.Again = handOverInterval
 		return out, nil
 	}
-	return outcome{gone: true}, nil
+	return outcome.Outcome{Gone: true}, nil
 }
 
 // unblock handles a removal that waits for the deletion of the default CR. If the API server cannot call a webhook for
 // this deletion, unblock deletes the module's webhooks and policies. If the cause is not a webhook, unblock upgrades
 // the module and corrects drift, because its operator may have to remove finalizers.
 func (i *Installer) unblock(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome, left remainingObjects,
+	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome.Outcome, left remainingObjects,
 ) error {
 	known.webhooksDeleted = known.webhooksDeleted || left.unanswered
 	if !known.webhooksDeleted {
 		return i.upgradeLeaving(ctx, m, known, out)
 	}
-	hooks := slices.DeleteFunc(slices.Clone(out.inventory), func(r v1beta2.Resource) bool {
+	hooks := slices.DeleteFunc(slices.Clone(out.Inventory), func(r v1beta2.Resource) bool {
 		return r.Group != guard.AdmissionGroup
 	})
 	remaining, err := i.deleteObjects(ctx, m, hooks, i.mayDelete(m))
 	if err != nil {
 		return err
 	}
-	out.inventory = without(out.inventory, keysOf(without(hooks, keysOf(remaining.objects))))
+	out.Inventory = object.Without(out.Inventory, object.KeysOf(object.Without(hooks, object.KeysOf(remaining.objects))))
 	return nil
 }
 
 // upgradeLeaving upgrades a module while its removal is blocked. Only the operator of the newer version may be able to
 // remove the finalizers. After the upgrade, upgradeLeaving corrects drift, so that the operator can work.
-func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome) error {
+func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome.Outcome) error {
 	if known.checked == m.Generation {
 		return i.correctLeaving(ctx, m, known, m.Status.Synced)
 	}
@@ -133,8 +136,8 @@ func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, kno
 	if err != nil {
 		return err
 	}
-	out.inventory, out.resources, out.installation, out.images = upgraded.inventory, upgraded.resources,
-		upgraded.installation, upgraded.images
+	out.Inventory, out.Resources, out.Installation, out.Images = upgraded.Inventory, upgraded.Resources,
+		upgraded.Installation, upgraded.Images
 	return nil
 }
 
@@ -145,9 +148,9 @@ func (i *Installer) correctLeaving(
 ) error {
 	name := client.ObjectKeyFromObject(m)
 	changed := i.watches.take(name)
-	changed.keepOnly(keysOf(stay))
+	changed.KeepOnly(object.KeysOf(stay))
 	if known.checked != m.Generation {
-		changed = keysOf(stay)
+		changed = object.KeysOf(stay)
 	}
 	if len(changed) == 0 {
 		return nil
@@ -157,7 +160,7 @@ func (i *Installer) correctLeaving(
 		return nil
 	}
 	corrected, err := i.apply(ctx, m, known, stepCorrect, changed)
-	if err != nil || corrected.state != "" {
+	if err != nil || corrected.State != "" {
 		i.watches.giveBack(name, changed)
 		return err
 	}
@@ -165,16 +168,16 @@ func (i *Installer) correctLeaving(
 	return nil
 }
 
-func (i *Installer) removing(m *v1beta2.Manifest, known *memo, out outcome, stuck []string) outcome {
-	out.state = v1beta2.StateDeleting
-	out.again = known.nextCheck(m.Generation, i.now(), i.LookInterval)
-	out.ready = finding{reason: v1beta2.ReasonRemoving, message: "waiting for the deletion of " + firstFew(stuck)}
+func (i *Installer) removing(m *v1beta2.Manifest, known *memo, out outcome.Outcome, stuck []string) outcome.Outcome {
+	out.State = v1beta2.StateDeleting
+	out.Again = known.nextCheck(m.Generation, i.now(), i.LookInterval)
+	out.Ready = outcome.Finding{Reason: v1beta2.ReasonRemoving, Message: "waiting for the deletion of " + excerpt.FirstFew(stuck)}
 	return out
 }
 
 // prune deletes the objects that are not in the current version. It keeps objects that other modules take over, and
 // objects with data of users.
-func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, out outcome) (outcome, error) {
+func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, out outcome.Outcome) (outcome.Outcome, error) {
 	known.held, known.heldFor = "", heldInterval
 	mine, moving, err := i.handOver(ctx, m, p.prune)
 	if err != nil {
@@ -199,19 +202,19 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 			leaving = append(leaving, left.texts...)
 			continue
 		}
-		out.inventory = without(out.inventory, keysOf([]v1beta2.Resource{r}))
+		out.Inventory = object.Without(out.Inventory, object.KeysOf([]v1beta2.Resource{r}))
 	}
 	switch {
 	case len(leaving) > 0:
-		known.held = "waiting for the deletion of " + firstFew(leaving)
+		known.held = "waiting for the deletion of " + excerpt.FirstFew(leaving)
 	case len(data) > 0:
-		known.held, known.heldFor = firstFew(data), dataInterval
+		known.held, known.heldFor = excerpt.FirstFew(data), dataInterval
 	}
-	known.dropped = keysOf(p.prune)
+	known.dropped = object.KeysOf(p.prune)
 	if len(p.prune) > 0 {
-		needed := out.inventory
+		needed := out.Inventory
 		if p.defaultCR != nil {
-			needed = union(needed, []v1beta2.Resource{resourceOf(p.defaultCR)})
+			needed = object.Union(needed, []v1beta2.Resource{object.ResourceOf(p.defaultCR)})
 		}
 		i.retain(ctx, m, needed)
 	}
@@ -247,7 +250,7 @@ type remainingObjects struct {
 }
 
 func (l *remainingObjects) add(r v1beta2.Resource, why string) {
-	l.objects, l.texts = append(l.objects, r), append(l.texts, keyOf(r).String()+why)
+	l.objects, l.texts = append(l.objects, r), append(l.texts, object.KeyOf(r).String()+why)
 }
 
 // stillHidden handles an object whose kind the API server does not serve. If the API server may still store the object,
@@ -257,8 +260,8 @@ func (i *Installer) stillHidden(
 	ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, remaining *remainingObjects,
 ) error {
 	defined := slices.ContainsFunc(m.Status.Synced, func(d v1beta2.Resource) bool {
-		gk := keyOf(d).GroupKind()
-		return (guard.IsCRD(gk) || intercepts(gk)) && strings.HasSuffix(d.Name, "."+r.Group)
+		gk := object.KeyOf(d).GroupKind()
+		return (guard.IsCRD(gk) || object.Intercepts(gk)) && strings.HasSuffix(d.Name, "."+r.Group)
 	})
 	if defined {
 		return nil
@@ -290,34 +293,34 @@ func (i *Installer) deleteObjects(
 			left.add(r, fmt.Sprintf(" (cannot be read: %s)", plain(err)))
 			continue
 		case err != nil:
-			return remainingObjects{}, fmt.Errorf("%s: %w", keyOf(r), err)
+			return remainingObjects{}, fmt.Errorf("%s: %w", object.KeyOf(r), err)
 		}
-		if o == nil || guard.IsShared(keyOf(r), i.Namespace) || guard.Protected(keyOf(r), i.Namespace) != "" ||
+		if o == nil || guard.IsShared(object.KeyOf(r), i.Namespace) || guard.Protected(object.KeyOf(r), i.Namespace) != "" ||
 			render.Keeps(o) || !ours(o) {
 			continue
 		}
 		r.Version = o.GroupVersionKind().Version // delete the object in the API version that could be read
 		if o.DeletionTimestamp.IsZero() {
-			err := a.cluster.Delete(ctx, reference(r), client.Preconditions{UID: &o.UID},
+			err := a.cluster.Delete(ctx, object.Reference(r), client.Preconditions{UID: &o.UID},
 				client.PropagationPolicy(metav1.DeletePropagationBackground))
 			switch {
 			case client.IgnoreNotFound(err) == nil:
 			case apierrors.IsForbidden(err):
-				lacking = fmt.Errorf("delete %s: %w", keyOf(r), err)
+				lacking = fmt.Errorf("delete %s: %w", object.KeyOf(r), err)
 				continue
 			case isTemporary(err):
-				return remainingObjects{}, fmt.Errorf("delete %s: %w", keyOf(r), err)
+				return remainingObjects{}, fmt.Errorf("delete %s: %w", object.KeyOf(r), err)
 			default:
 				left.add(r, fmt.Sprintf(" (cannot be deleted: %s)", plain(err)))
 				left.unanswered = left.unanswered || apierrors.IsInternalError(err)
 				continue
 			}
 			if o, err = a.owned(ctx, r); err != nil {
-				return remainingObjects{}, fmt.Errorf("%s: %w", keyOf(r), err)
+				return remainingObjects{}, fmt.Errorf("%s: %w", object.KeyOf(r), err)
 			}
 		}
 		// Kubernetes may need long to empty a namespace, so do not wait for its deletion.
-		if o == nil || guard.IsNamespace(gvkOf(r).GroupKind()) {
+		if o == nil || guard.IsNamespace(object.GVKOf(r).GroupKind()) {
 			continue
 		}
 		left.add(r, remaining(o))
@@ -337,15 +340,15 @@ func remaining(o *metav1.PartialObjectMetadata) string {
 
 // userObjects returns the names of users' custom resources that would be deleted with the module's CRDs.
 func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest, mine []v1beta2.Resource) ([]string, error) {
-	by, synced := i.owner(m), keysOf(m.Status.Synced)
+	by, synced := i.owner(m), object.KeysOf(m.Status.Synced)
 	deletes := i.mayDelete(m)
 	defaultCR, _ := i.defaultCR(m)
-	ours := func(k key, o *metav1.PartialObjectMetadata) bool {
-		return synced.has(k) && deletes(o) || k == keyOf(defaultCR) && by.OwnsDefaultCR(o)
+	ours := func(k guard.Key, o *metav1.PartialObjectMetadata) bool {
+		return synced.Has(k) && deletes(o) || k == object.KeyOf(defaultCR) && by.OwnsDefaultCR(o)
 	}
 	var found []string
 	for _, r := range mine {
-		if !guard.IsCRD(gvkOf(r).GroupKind()) {
+		if !guard.IsCRD(object.GVKOf(r).GroupKind()) {
 			continue
 		}
 		names, err := i.actor(m).instances(ctx, r, ours)
@@ -360,7 +363,7 @@ func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest, mine [
 // instances returns the names of a few custom resources of a CRD, except those for which ignore returns true. If they
 // cannot be listed, it returns a message instead.
 func (a *actor) instances(
-	ctx context.Context, crd v1beta2.Resource, ignore func(key, *metav1.PartialObjectMetadata) bool,
+	ctx context.Context, crd v1beta2.Resource, ignore func(guard.Key, *metav1.PartialObjectMetadata) bool,
 ) ([]string, error) {
 	definition, err := a.get(ctx, crd)
 	if err != nil || definition == nil || definition.GetDeletionTimestamp() != nil {
@@ -393,7 +396,7 @@ func (a *actor) instances(
 
 // instancesIn is like instances, but lists only one version.
 func (a *actor) instancesIn(
-	ctx context.Context, gvk schema.GroupVersionKind, ignore func(key, *metav1.PartialObjectMetadata) bool,
+	ctx context.Context, gvk schema.GroupVersionKind, ignore func(guard.Key, *metav1.PartialObjectMetadata) bool,
 ) ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -404,12 +407,12 @@ func (a *actor) instancesIn(
 		}
 		for n := range list.Items {
 			o := &list.Items[n]
-			k := keyIn(gvk.GroupKind(), o.Namespace, o.Name)
+			k := object.KeyIn(gvk.GroupKind(), o.Namespace, o.Name)
 			if !ignore(k, o) {
 				found = append(found, k.String())
 			}
 		}
-		if list.Continue == "" || len(found) > few {
+		if list.Continue == "" || len(found) > excerpt.Few {
 			return found, nil
 		}
 	}
@@ -420,29 +423,29 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 	a, objects, released := i.actor(m), m.Status.Synced, i.records.Read(m).Released
 	defaultCR, ok := i.defaultCR(m)
 	if ok {
-		objects = union(objects, []v1beta2.Resource{defaultCR})
+		objects = object.Union(objects, []v1beta2.Resource{defaultCR})
 	}
 	for _, r := range objects {
 		o, err := a.owned(ctx, r)
 		if err != nil {
-			return fmt.Errorf("%s: %w", keyOf(r), err)
+			return fmt.Errorf("%s: %w", object.KeyOf(r), err)
 		}
 		if o == nil || !i.owner(m).Made(o) {
 			continue
 		}
 		if released {
 			if err := a.giveBack(ctx, r, i.FieldManager); err != nil {
-				return fmt.Errorf("return %s to lifecycle-manager: %w", keyOf(r), err)
+				return fmt.Errorf("return %s to lifecycle-manager: %w", object.KeyOf(r), err)
 			}
-			if ok && keyOf(r) == keyOf(defaultCR) {
+			if ok && object.KeyOf(r) == object.KeyOf(defaultCR) {
 				if err := a.releaseDefaultCR(ctx, o); err != nil {
-					return fmt.Errorf("return %s to lifecycle-manager: %w", keyOf(r), err)
+					return fmt.Errorf("return %s to lifecycle-manager: %w", object.KeyOf(r), err)
 				}
 			}
 			continue
 		}
 		if err := a.unmark(ctx, o); err != nil {
-			return fmt.Errorf("remove the agent's marks from %s: %w", keyOf(r), err)
+			return fmt.Errorf("remove the agent's marks from %s: %w", object.KeyOf(r), err)
 		}
 	}
 	return nil
@@ -454,13 +457,4 @@ func (a *actor) unmark(ctx context.Context, o *metav1.PartialObjectMetadata) err
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy,
 		v1beta2.AnnotationOwnedBy)
 	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)))
-}
-
-func unmanaged(m *v1beta2.Manifest) outcome {
-	return outcome{
-		inventory: m.Status.Synced, state: v1beta2.StateUnmanaged,
-		ready: finding{
-			reason: v1beta2.ReasonUnmanaged, message: "module is unmanaged, its resources stay in the cluster",
-		},
-	}
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
 type rendering struct {
@@ -23,12 +25,12 @@ type rendering struct {
 	// defaultCR is the Manifest's default CR with the runtime's values. Nil if it has none.
 	defaultCR *unstructured.Unstructured
 	// images is the finding of comparing the objects' images with the images that the component lists.
-	images finding
+	images outcome.Finding
 }
 
 // rendered returns the objects of a Manifest. Their images already refer to the configured mirrors. The finding is a
 // problem that the module causes. All errors are temporary.
-func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (rendering, *finding, error) {
+func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (rendering, *outcome.Finding, error) {
 	in, problem, err := i.input(ctx, m)
 	if problem != nil || err != nil {
 		return rendering{}, problem, err
@@ -40,7 +42,7 @@ func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (renderin
 	case errors.Is(err, render.ErrNotRun):
 		return rendering{}, nil, err
 	case err != nil:
-		return rendering{}, &finding{reason: v1beta2.ReasonContentBroken, message: err.Error()}, nil
+		return rendering{}, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
 	}
 	defaultCR, problem := defaultCRWith(m, in.Substitute)
 	if problem != nil {
@@ -51,15 +53,15 @@ func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (renderin
 }
 
 // input returns the input for rendering a Manifest.
-func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (render.Input, *finding, error) {
+func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (render.Input, *outcome.Finding, error) {
 	sources := inputSources{
-		load: func(at digest.Digest) ([]byte, *finding, error) {
+		load: func(at digest.Digest) ([]byte, *outcome.Finding, error) {
 			data, err := i.Content.Load(ctx, at)
 			switch {
 			case errors.Is(err, contentstore.ErrMissing):
-				return nil, &finding{reason: v1beta2.ReasonContentMissing, message: err.Error()}, nil
+				return nil, &outcome.Finding{Reason: v1beta2.ReasonContentMissing, Message: err.Error()}, nil
 			case errors.Is(err, contentstore.ErrBroken):
-				return nil, &finding{reason: v1beta2.ReasonContentBroken, message: err.Error()}, nil
+				return nil, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
 			}
 			return data, nil, err
 		},
@@ -70,14 +72,14 @@ func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (render.Inpu
 
 // inputSources loads the parts of a rendering input that are not in the Manifest.
 type inputSources struct {
-	load         func(digest.Digest) ([]byte, *finding, error)
+	load         func(digest.Digest) ([]byte, *outcome.Finding, error)
 	capabilities func() (render.Capabilities, error)
 }
 
-func (s inputSources) input(m *v1beta2.Manifest, namespace string) (in render.Input, problem *finding, err error) {
+func (s inputSources) input(m *v1beta2.Manifest, namespace string) (in render.Input, problem *outcome.Finding, err error) {
 	var source v1beta2.ImageSpec
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
-		return in, &finding{reason: v1beta2.ReasonSourceBroken, message: "spec.install.source: " + err.Error()}, nil
+		return in, &outcome.Finding{Reason: v1beta2.ReasonSourceBroken, Message: "spec.install.source: " + err.Error()}, nil
 	}
 	if in.Substitute, problem = valuesOf(m); problem != nil {
 		return in, problem, nil
@@ -97,12 +99,12 @@ func (s inputSources) input(m *v1beta2.Manifest, namespace string) (in render.In
 }
 
 // content loads the content that an ImageSpec refers to. field is the name of the ImageSpec's field, for messages.
-func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *finding, error) {
+func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *outcome.Finding, error) {
 	at := digest.Digest(source.Ref)
 	if err := at.Validate(); err != nil {
-		return nil, &finding{
-			reason:  v1beta2.ReasonSourceBroken,
-			message: fmt.Sprintf("%s.ref: invalid digest %q: %v", field, source.Ref, err),
+		return nil, &outcome.Finding{
+			Reason:  v1beta2.ReasonSourceBroken,
+			Message: fmt.Sprintf("%s.ref: invalid digest %q: %v", field, source.Ref, err),
 		}, nil
 	}
 	return s.load(at)
@@ -110,13 +112,13 @@ func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *
 
 // redirect redirects images to their mirrors, adds the pull Secret, and compares the images with the component's
 // list.
-func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (finding, *finding) {
+func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (outcome.Finding, *outcome.Finding) {
 	var rules bundle.ImageRules
 	if text := m.Annotations[v1beta2.AnnotationImages]; text != "" {
 		if err := json.Unmarshal([]byte(text), &rules); err != nil {
-			return finding{}, &finding{
-				reason:  v1beta2.ReasonImagesBroken,
-				message: fmt.Sprintf("annotation %s: %v", v1beta2.AnnotationImages, err),
+			return outcome.Finding{}, &outcome.Finding{
+				Reason:  v1beta2.ReasonImagesBroken,
+				Message: fmt.Sprintf("annotation %s: %v", v1beta2.AnnotationImages, err),
 			}
 		}
 	}
@@ -124,41 +126,41 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 		Localized: m.Spec.LocalizedImages, Mirrors: rules.Mirrors, Paths: rules.ImagePaths,
 	})
 	if err != nil {
-		return finding{}, &finding{reason: v1beta2.ReasonImagesBroken, message: err.Error()}
+		return outcome.Finding{}, &outcome.Finding{Reason: v1beta2.ReasonImagesBroken, Message: err.Error()}
 	}
 	if rules.ImagePullSecret != "" {
 		if err := images.AddPullSecret(objects, rules.ImagePullSecret,
 			func(o *unstructured.Unstructured) bool { return isManager(m, o) }); err != nil {
-			return finding{}, &finding{reason: v1beta2.ReasonImagesBroken, message: err.Error()}
+			return outcome.Finding{}, &outcome.Finding{Reason: v1beta2.ReasonImagesBroken, Message: err.Error()}
 		}
 	}
 	if rules.Pinned {
 		if unpinned := images.Unpinned(uses); len(unpinned) > 0 {
-			return finding{}, &finding{
-				reason: v1beta2.ReasonImagesNotListed,
-				message: "the root of trust has release keys, but no digest is released for " + firstFew(unpinned) +
+			return outcome.Finding{}, &outcome.Finding{
+				Reason: v1beta2.ReasonImagesNotListed,
+				Message: "the root of trust has release keys, but no digest is released for " + excerpt.FirstFew(unpinned) +
 					": list the image in the component, or use a digest in the content",
 			}
 		}
 	}
 	count := distinct(uses)
 	if len(m.Spec.LocalizedImages) == 0 {
-		return finding{
-			ok:      true,
-			reason:  v1beta2.ReasonNoImagesListed,
-			message: fmt.Sprintf("the component lists no images, but its objects use %d", count),
+		return outcome.Finding{
+			OK:      true,
+			Reason:  v1beta2.ReasonNoImagesListed,
+			Message: fmt.Sprintf("the component lists no images, but its objects use %d", count),
 		}, nil
 	}
 	if strange := images.Unlisted(uses, m.Spec.LocalizedImages); len(strange) > 0 {
-		return finding{
-			reason:  v1beta2.ReasonImagesNotListed,
-			message: "the component does not list " + firstFew(strange),
+		return outcome.Finding{
+			Reason:  v1beta2.ReasonImagesNotListed,
+			Message: "the component does not list " + excerpt.FirstFew(strange),
 		}, nil
 	}
-	return finding{
-		ok:      true,
-		reason:  v1beta2.ReasonImagesListed,
-		message: fmt.Sprintf("the component lists the %d images of its objects", count),
+	return outcome.Finding{
+		OK:      true,
+		Reason:  v1beta2.ReasonImagesListed,
+		Message: fmt.Sprintf("the component lists the %d images of its objects", count),
 	}, nil
 }
 

@@ -37,8 +37,8 @@ func TestReleaseKeysRequireImagesWithDigests(t *testing.T) {
 			if c.refused != (problem != nil) {
 				t.Fatalf("got problem %+v, want one: %t", problem, c.refused)
 			}
-			if c.refused && (problem.reason != v1beta2.ReasonImagesNotListed ||
-				!strings.Contains(problem.message, "example.org/keda:1.0")) {
+			if c.refused && (problem.Reason != v1beta2.ReasonImagesNotListed ||
+				!strings.Contains(problem.Message, "example.org/keda:1.0")) {
 				t.Errorf("got problem %+v, want the image", problem)
 			}
 		})

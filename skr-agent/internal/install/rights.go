@@ -14,7 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
 // mayApply returns a problem if an account lacks permissions to install a plan. It does not review the agent's own
@@ -22,17 +24,17 @@ import (
 //
 // If a webhook for access reviews does not respond, the permissions are unknown, and a dry run of all objects decides
 // instead. rights then contains the reason.
-func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (rights, problem *finding, err error) {
+func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (rights, problem *outcome.Finding, err error) {
 	a := i.actor(m)
 	if a.user == "" {
 		return nil, nil, nil
 	}
 	missing, err := a.lacks(ctx, guard.RightsFor(p.work(), i.plural))
 	if err != nil && isTransient(err) && ctx.Err() == nil {
-		rights = &finding{
-			unknown: true,
-			reason:  v1beta2.ReasonRightsUnknown,
-			message: fmt.Sprintf("the rights of %s could not be reviewed: %v", a.user, err),
+		rights = &outcome.Finding{
+			Unknown: true,
+			Reason:  v1beta2.ReasonRightsUnknown,
+			Message: fmt.Sprintf("the rights of %s could not be reviewed: %v", a.user, err),
 		}
 		problem, err = a.refused(ctx, p)
 		return rights, problem, err
@@ -41,18 +43,18 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 		return nil, nil, err
 	}
 	if meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionRights) != nil {
-		rights = &finding{
-			ok:      true,
-			reason:  v1beta2.ReasonRightsReviewed,
-			message: "the rights of " + a.user + " were reviewed",
+		rights = &outcome.Finding{
+			OK:      true,
+			Reason:  v1beta2.ReasonRightsReviewed,
+			Message: "the rights of " + a.user + " were reviewed",
 		}
 	}
 	if len(missing) > 0 {
-		return rights, &finding{
-			reason: v1beta2.ReasonForbidden,
-			message: fmt.Sprintf(
+		return rights, &outcome.Finding{
+			Reason: v1beta2.ReasonForbidden,
+			Message: fmt.Sprintf(
 				"nothing was applied: %s may not %s: grant this permission, or remove the objects from the module",
-				a.user, firstFew(missing)),
+				a.user, excerpt.FirstFew(missing)),
 		}, nil
 	}
 	if !installed(m) {
@@ -116,7 +118,7 @@ func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 }
 
 // refused dry-runs all objects and returns the first Forbidden error, for example of an admission policy.
-func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
+func (a *actor) refused(ctx context.Context, p plan) (*outcome.Finding, error) {
 	for _, o := range slices.Concat(p.shared, slices.Concat(p.stages[:]...)) {
 		err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.DryRunAll,
 			client.ForceOwnership)
@@ -126,9 +128,9 @@ func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 			if !lacksRight(err) {
 				why = v1beta2.ReasonApplyFailed
 			}
-			return &finding{
-				reason:  why,
-				message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, guard.KeyOf(o), err),
+			return &outcome.Finding{
+				Reason:  why,
+				Message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, guard.KeyOf(o), err),
 			}, nil
 		case err != nil && (isTemporary(err) || ctx.Err() != nil):
 			return nil, err
@@ -138,17 +140,17 @@ func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 }
 
 // denied returns the outcome if the API server responds with Forbidden although the agent has checked the permissions.
-func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome {
+func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome.Outcome {
 	known, why := i.remembered(m), v1beta2.ReasonForbidden
 	if !lacksRight(err) {
 		why = v1beta2.ReasonApplyFailed
 	}
-	return outcome{
-		state: v1beta2.StateError, inventory: m.Status.Synced,
-		ready: finding{
-			reason:  why,
-			message: strings.TrimSpace(cmp.Or(i.actor(m).user, "the agent") + " lacks a right: " + err.Error()),
+	return outcome.Outcome{
+		State: v1beta2.StateError, Inventory: m.Status.Synced,
+		Ready: outcome.Finding{
+			Reason:  why,
+			Message: strings.TrimSpace(cmp.Or(i.actor(m).user, "the agent") + " lacks a right: " + err.Error()),
 		},
-		again: known.nextCheck(m.Generation, i.now(), 4*i.LookInterval),
+		Again: known.nextCheck(m.Generation, i.now(), 4*i.LookInterval),
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
 // An object is identified by its group, kind, namespace and name. Its API version can change: a version can be
@@ -131,18 +132,16 @@ func (i *Installer) hidden(ctx context.Context, r v1beta2.Resource) (string, err
 		if !strings.HasSuffix(d.Name, "."+r.Group) || d.DeletionTimestamp != nil {
 			continue
 		}
-		definition, err := i.actors[""].get(ctx, v1beta2.Resource{Name: d.Name, GroupVersionKind: crdKind})
+		definition, err := i.actors[""].get(ctx, v1beta2.Resource{Name: d.Name, GroupVersionKind: object.CRDKind})
 		if err != nil {
 			return "", err
 		}
-		if definition != nil && textAt(definition, "spec", "names", "kind") == r.Kind {
+		if definition != nil && object.Text(definition, "spec", "names", "kind") == r.Kind {
 			return fmt.Sprintf("CustomResourceDefinition %s serves no version", d.Name), nil
 		}
 	}
 	return "", nil
 }
-
-var crdKind = metav1.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
 // unlistable returns the reason why the API server cannot list a kind, or nil if the watch of this kind works. It sends
 // its own list request, because the watch retries without reporting an error.
@@ -151,11 +150,11 @@ func (i *Installer) unlistable(ctx context.Context, a *actor, r v1beta2.Resource
 		return nil
 	}
 	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(gvkOf(r).GroupVersion().WithKind(r.Kind + "List"))
+	list.SetGroupVersionKind(object.GVKOf(r).GroupVersion().WithKind(r.Kind + "List"))
 	switch err := a.cluster.List(ctx, list, client.Limit(1)); {
 	case apierrors.IsInternalError(err):
 		return fmt.Errorf("list objects of this kind: %w", err)
-	case (apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)) && a.isNotStored(gvkOf(r)):
+	case (apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)) && a.isNotStored(object.GVKOf(r)):
 		return render.ErrNotInstallable
 	}
 	return nil

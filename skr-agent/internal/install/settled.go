@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
 // ownFields identifies the agent's fields in an object. fields is a fingerprint of the agent's entry in managedFields,
@@ -70,7 +72,7 @@ func (i *Installer) isSettled(known *memo, o *unstructured.Unstructured) bool {
 	if !ok || was.content != contentOf(o) {
 		return false
 	}
-	shown, sure := i.watches.shown(resourceOf(o))
+	shown, sure := i.watches.shown(object.ResourceOf(o))
 	return sure && shown == was.own
 }
 
@@ -84,7 +86,7 @@ func (i *Installer) settle(known *memo, o, live *unstructured.Unstructured) ownF
 		delete(known.ready, k)
 	}
 	delete(known.objects, k)
-	if hasStatus(resourceOf(o)) {
+	if readiness.HasStatus(object.ResourceOf(o)) {
 		known.keepFresh(k, live)
 	}
 	return own
@@ -92,15 +94,15 @@ func (i *Installer) settle(known *memo, o, live *unstructured.Unstructured) ownF
 
 func (k *memo) settleAs(o *unstructured.Unstructured, own ownFields) {
 	if k.settled == nil {
-		k.settled = map[key]settled{}
+		k.settled = map[guard.Key]settled{}
 	}
 	k.settled[guard.KeyOf(o)] = settled{contentOf(o), own}
 }
 
 // keepFresh stores an object from a response of the API server. The current reconciliation then need not read it again.
-func (k *memo) keepFresh(of key, live *unstructured.Unstructured) {
+func (k *memo) keepFresh(of guard.Key, live *unstructured.Unstructured) {
 	if k.fresh == nil {
-		k.fresh = map[key]*unstructured.Unstructured{}
+		k.fresh = map[guard.Key]*unstructured.Unstructured{}
 	}
 	k.fresh[of] = live
 }
@@ -110,7 +112,7 @@ func (k *memo) keepFresh(of key, live *unstructured.Unstructured) {
 func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstructured) {
 	own := ownFieldsOf(tried.GetManagedFields(), i.FieldManager)
 	at, err := time.Parse(time.RFC3339, own.at)
-	shown, sure := i.watches.shown(resourceOf(o))
+	shown, sure := i.watches.shown(object.ResourceOf(o))
 	if err == nil && sure && shown == own && i.now().Sub(at).Abs() > 5*time.Second {
 		known.settleAs(o, own)
 	}
@@ -119,13 +121,13 @@ func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstruct
 // before returns the agent's fields in the live object before an apply. It reads the object from the API server only if
 // the watch of its kind may be outdated.
 func (i *Installer) before(ctx context.Context, a *actor, o *unstructured.Unstructured, p plan) (ownFields, error) {
-	if p.absent.has(guard.KeyOf(o)) {
+	if p.absent.Has(guard.KeyOf(o)) {
 		return ownFields{}, nil
 	}
-	if shown, sure := i.watches.shown(resourceOf(o)); sure {
+	if shown, sure := i.watches.shown(object.ResourceOf(o)); sure {
 		return shown, nil
 	}
-	live, err := a.owned(ctx, resourceOf(o))
+	live, err := a.owned(ctx, object.ResourceOf(o))
 	if live == nil || err != nil {
 		if isUnconverted(err) {
 			err = nil // ignore it, because applying the object returns it too

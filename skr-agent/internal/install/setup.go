@@ -26,6 +26,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -169,16 +171,16 @@ type memo struct {
 	// them.
 	handingOver string
 	// dropped contains the objects in the inventory that are not in the current version.
-	dropped keys
+	dropped object.Keys
 	// webhooksDeleted is true if the module's webhooks were deleted because they blocked its removal.
 	webhooksDeleted bool
 	// refused is the outcome of the last refused content. refusedAs identifies the content. retry is the time of the
 	// next attempt.
-	refused   *outcome
+	refused   *outcome.Outcome
 	refusedAs string
 	retry     time.Time
 	// immutable contains the objects of the refused content that differ from the live objects in immutable fields.
-	immutable keys
+	immutable object.Keys
 	// kept identifies the last applied version in the Manifest's record. keptAt is the time when the agent last
 	// compared all objects of this version.
 	kept   string
@@ -190,13 +192,13 @@ type memo struct {
 	corrected time.Time
 	streak    int
 	// ready contains the resource version at which each object was last found ready.
-	ready map[key]string
+	ready map[guard.Key]string
 	// objects caches the default CR and objects that were not ready.
-	objects map[key]*unstructured.Unstructured
+	objects map[guard.Key]*unstructured.Unstructured
 	// fresh contains objects from responses of the API server in the current reconciliation.
-	fresh map[key]*unstructured.Unstructured
+	fresh map[guard.Key]*unstructured.Unstructured
 	// settled contains the objects that matched the module's content when the agent last applied them.
-	settled map[key]settled
+	settled map[guard.Key]settled
 	// version is the last resourceVersion of the Manifest that this process read or wrote.
 	version string
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
@@ -72,11 +73,11 @@ func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string
 	}
 	before := o.DeepCopy()
 	if err := takeover.GiveFields(o, manager); err != nil {
-		return objectError{keyOf(r), err}
+		return objectError{object.KeyOf(r), err}
 	}
 	if err := a.cluster.Patch(ctx, o,
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
-		return objectError{keyOf(r), err}
+		return objectError{object.KeyOf(r), err}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -90,7 +91,7 @@ func TestModuleOfLifecycleManagerIsAdoptedUpgradedAndReturned(t *testing.T) {
 		lifecycleManagersMark("istio"))
 	require.NoError(t, w.client.Create(ctx, configMap("tenants", nil)))
 	inherited := append(
-		resourcesOf(objects(t, kedaOfLifecycleManager)),
+		object.ResourcesOf(objects(t, kedaOfLifecycleManager)),
 		v1beta2.Resource{
 			Name:             "istio-config",
 			Namespace:        home,
@@ -224,7 +225,7 @@ func TestDefaultCROfLifecycleManagerBelongsToModule(t *testing.T) {
 func TestModuleOfLifecycleManagerIsAdoptedWithUpgrade(t *testing.T) {
 	w := newWorld(t)
 	w.installedByLifecycleManager(kedaOfLifecycleManager, lifecycleManagersMark("keda"))
-	w.inherits("keda", kedaOfOurs, resourcesOf(objects(t, kedaOfLifecycleManager)))
+	w.inherits("keda", kedaOfOurs, object.ResourcesOf(objects(t, kedaOfLifecycleManager)))
 	d := &appsv1.Deployment{}
 	w.eventually("the Deployment is applied without the field of lifecycle-manager's version", func() bool {
 		return w.exists(d, home, "keda-manager") && d.Annotations[v1beta2.AnnotationOwnedBy] == "kyma-system/keda" &&

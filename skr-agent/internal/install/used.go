@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
 // UsedImages returns the images of a module's objects as an agent would apply them, without a cluster. All errors are
@@ -27,11 +28,11 @@ func UsedImages(
 		m.Annotations = map[string]string{v1beta2.AnnotationValues: values}
 	}
 	sources := inputSources{
-		load: func(at digest.Digest) ([]byte, *finding, error) {
+		load: func(at digest.Digest) ([]byte, *outcome.Finding, error) {
 			data, ok := q.Contents[at]
 			if !ok || digest.FromBytes(data) != at {
 				return nil,
-					&finding{reason: v1beta2.ReasonContentMissing, message: fmt.Sprintf("content %s is missing", at)},
+					&outcome.Finding{Reason: v1beta2.ReasonContentMissing, Message: fmt.Sprintf("content %s is missing", at)},
 					nil
 			}
 			return data, nil, nil
@@ -43,7 +44,7 @@ func UsedImages(
 	case err != nil:
 		return nil, err
 	case problem != nil:
-		return nil, errors.New(problem.message)
+		return nil, errors.New(problem.Message)
 	}
 	objects, err := rendered(ctx, in)
 	if err != nil {

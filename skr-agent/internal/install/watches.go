@@ -25,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
 const (
@@ -56,11 +58,11 @@ type watches struct {
 	kinds map[schema.GroupKind]*kindWatch
 	// dirty contains the changed objects of each Manifest, with the resource version of the change. The version is
 	// empty for a deletion.
-	dirty map[types.NamespacedName]map[key]string
+	dirty map[types.NamespacedName]map[guard.Key]string
 	// written contains the last apply of each watched object by this process. A change that such an apply caused is not
 	// drift.
-	written map[key]writing
-	done    map[types.NamespacedName]keys // completed and deleted Jobs by Manifest
+	written map[guard.Key]writing
+	done    map[types.NamespacedName]object.Keys // completed and deleted Jobs by Manifest
 }
 
 // writing is the result of one apply request.
@@ -86,8 +88,8 @@ const unsureAfterBreak = 2 * time.Minute
 func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {
 	return &watches{
 		client: client, mapper: mapper, manager: manager,
-		kinds: map[schema.GroupKind]*kindWatch{}, dirty: map[types.NamespacedName]map[key]string{},
-		done: map[types.NamespacedName]keys{}, written: map[key]writing{},
+		kinds: map[schema.GroupKind]*kindWatch{}, dirty: map[types.NamespacedName]map[guard.Key]string{},
+		done: map[types.NamespacedName]object.Keys{}, written: map[guard.Key]writing{},
 	}
 }
 
@@ -107,7 +109,7 @@ func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range resources {
-		gvk := gvkOf(r)
+		gvk := object.GVKOf(r)
 		watch, ok := w.kinds[gvk.GroupKind()]
 		if ok && watch.version != gvk.Version {
 			watch.stop()
@@ -134,7 +136,7 @@ func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error)
 func (w *watches) unsynced(r v1beta2.Resource) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	watch := w.kinds[gvkOf(r).GroupKind()]
+	watch := w.kinds[object.GVKOf(r).GroupKind()]
 	return watch != nil && watch.version == r.Version && !watch.synced() && time.Since(watch.started) > firstListTime
 }
 
@@ -155,7 +157,7 @@ func (w *watches) begin(resources []v1beta2.Resource, defined map[string]bool) {
 func (w *watches) retain(needed []v1beta2.Resource) {
 	used := map[schema.GroupKind]bool{}
 	for _, r := range needed {
-		used[gvkOf(r).GroupKind()] = true
+		used[object.GVKOf(r).GroupKind()] = true
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,10 +175,10 @@ func (w *watches) retain(needed []v1beta2.Resource) {
 }
 
 // take returns the objects of a Manifest that changed since the last call.
-func (w *watches) take(manifest types.NamespacedName) keys {
+func (w *watches) take(manifest types.NamespacedName) object.Keys {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	taken := keys{}
+	taken := object.Keys{}
 	for k, version := range w.dirty[manifest] {
 		if !w.isOwn(k, version) {
 			taken[k] = struct{}{}
@@ -187,18 +189,18 @@ func (w *watches) take(manifest types.NamespacedName) keys {
 }
 
 // isOwn reports whether this process wrote the given resource version of an object. The caller must hold mu.
-func (w *watches) isOwn(k key, version string) bool {
+func (w *watches) isOwn(k guard.Key, version string) bool {
 	return version != "" && w.written[k].version == version
 }
 
-func (w *watches) wrote(k key, last writing) {
+func (w *watches) wrote(k guard.Key, last writing) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.written[k] = last
 }
 
 // forget drops the recorded last apply of an object that was deleted.
-func (w *watches) forget(k key, uid types.UID) {
+func (w *watches) forget(k guard.Key, uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.written[k].uid == uid {
@@ -207,7 +209,7 @@ func (w *watches) forget(k key, uid types.UID) {
 }
 
 // takeCompleted returns the Jobs of a Manifest that completed and were deleted since the last call.
-func (w *watches) takeCompleted(manifest types.NamespacedName) keys {
+func (w *watches) takeCompleted(manifest types.NamespacedName) object.Keys {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken := w.done[manifest]
@@ -218,16 +220,16 @@ func (w *watches) takeCompleted(manifest types.NamespacedName) keys {
 // completed records that a completed Job was deleted, and queues its Manifest.
 func (w *watches) completed(was *metav1.PartialObjectMetadata) {
 	if manifest, ok := ownerOf(was); ok {
-		w.markCompleted(manifest, keyIn(jobKind, was.Namespace, was.Name))
+		w.markCompleted(manifest, object.KeyIn(object.JobKind, was.Namespace, was.Name))
 		w.queue.Add(ctrl.Request{NamespacedName: manifest})
 	}
 }
 
-func (w *watches) markCompleted(manifest types.NamespacedName, k key) {
+func (w *watches) markCompleted(manifest types.NamespacedName, k guard.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.done[manifest] == nil {
-		w.done[manifest] = keys{}
+		w.done[manifest] = object.Keys{}
 	}
 	w.done[manifest][k] = struct{}{}
 }
@@ -245,7 +247,7 @@ func (w *watches) version(r v1beta2.Resource) string {
 // watch may be outdated.
 func (w *watches) object(r v1beta2.Resource) (o *metav1.PartialObjectMetadata, sure bool) {
 	w.mu.Lock()
-	watch := w.kinds[gvkOf(r).GroupKind()]
+	watch := w.kinds[object.GVKOf(r).GroupKind()]
 	w.mu.Unlock()
 	if watch == nil || watch.version != r.Version || !watch.synced() ||
 		time.Since(time.Unix(0, watch.broke.Load())) < unsureAfterBreak {
@@ -269,7 +271,7 @@ func (w *watches) shown(r v1beta2.Resource) (own ownFields, sure bool) {
 	own = ownFields{o.Annotations[annotationFields], o.Annotations[annotationAt]}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if last := w.written[keyOf(r)]; last.uid == o.UID && last.own.at > own.at {
+	if last := w.written[object.KeyOf(r)]; last.uid == o.UID && last.own.at > own.at {
 		own = last.own
 	}
 	return own, sure
@@ -293,7 +295,7 @@ func (w *watches) awaitChange(ctx context.Context, r v1beta2.Resource, version s
 }
 
 // giveBack records objects as changed again, because the caller could not correct their drift.
-func (w *watches) giveBack(manifest types.NamespacedName, changed keys) {
+func (w *watches) giveBack(manifest types.NamespacedName, changed object.Keys) {
 	for k := range changed {
 		w.markDirty(manifest, k, "")
 	}
@@ -301,14 +303,14 @@ func (w *watches) giveBack(manifest types.NamespacedName, changed keys) {
 
 // markDirty records a change of an object by another client. It returns false without a record if this process made the
 // change.
-func (w *watches) markDirty(manifest types.NamespacedName, k key, version string) bool {
+func (w *watches) markDirty(manifest types.NamespacedName, k guard.Key, version string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.isOwn(k, version) {
 		return false
 	}
 	if w.dirty[manifest] == nil {
-		w.dirty[manifest] = map[key]string{}
+		w.dirty[manifest] = map[guard.Key]string{}
 	}
 	w.dirty[manifest][k] = version
 	return true
@@ -418,9 +420,9 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 			if !ok {
 				return
 			}
-			w.forget(keyIn(gk, was.Namespace, was.Name), was.UID)
+			w.forget(object.KeyIn(gk, was.Namespace, was.Name), was.UID)
 			switch {
-			case gk == jobKind && was.Annotations[annotationDone] != "":
+			case gk == object.JobKind && was.Annotations[annotationDone] != "":
 				w.completed(was)
 			default:
 				w.changed(gk, was, nil)
@@ -436,7 +438,7 @@ func (w *watches) changed(gk schema.GroupKind, before, now *metav1.PartialObject
 	if !ok {
 		return
 	}
-	k, version := keyIn(gk, before.Namespace, before.Name), ""
+	k, version := object.KeyIn(gk, before.Namespace, before.Name), ""
 	if now != nil {
 		version = now.ResourceVersion
 	}

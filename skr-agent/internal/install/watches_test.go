@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
 func TestApplyIsRecordedByObjectUID(t *testing.T) {
@@ -24,7 +25,7 @@ func TestApplyIsRecordedByObjectUID(t *testing.T) {
 	deployment := schema.GroupKind{Group: "apps", Kind: "Deployment"}
 	w := newWatches(nil, nil, "agent")
 	w.kinds[deployment] = &kindWatch{version: "v1", objects: store, synced: func() bool { return true }}
-	k := keyIn(deployment, "apps", "web")
+	k := object.KeyIn(deployment, "apps", "web")
 	w.wrote(k, writing{"first", "7", ownFields{"ours", "2"}})
 	web := v1beta2.Resource{
 		Name: "web", Namespace: "apps",

@@ -1,4 +1,4 @@
-package install
+package readiness
 
 import (
 	"cmp"
@@ -8,46 +8,44 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
 // workloadState returns the state of built-in kinds for which kstatus would mislead users, such as a running Job. ok
 // is false for other kinds.
-func workloadState(s observation) (state v1beta2.State, message string, ok bool) {
-	o := s.object
+func workloadState(s Observation) (state v1beta2.State, message string, ok bool) {
+	o := s.Object
 	if o.GetDeletionTimestamp() != nil {
 		return "", "", false
 	}
 	switch o.GroupVersionKind().GroupKind() {
-	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+	case object.JobKind:
 		state, message = jobState(o)
 		return state, message, true
-	case schema.GroupKind{Kind: "Pod"}:
-		if textAt(o, "status", "phase") == "Failed" {
-			return v1beta2.StateError, "Pod has failed: " + textAt(o, "status", "reason"), true
+	case object.PodKind:
+		if object.Text(o, "status", "phase") == "Failed" {
+			return v1beta2.StateError, "Pod has failed: " + object.Text(o, "status", "reason"), true
 		}
-	case schema.GroupKind{Kind: "PersistentVolumeClaim"}:
-		if s.waitsForPod && isUnclaimed(o) {
+	case object.ClaimKind:
+		if s.WaitsForPod && IsUnclaimed(o) {
 			return v1beta2.StateReady, "waiting for the first Pod that uses the claim", true
 		}
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
 		return pausedState(o)
 	case schema.GroupKind{Group: "apps", Kind: "DaemonSet"}, schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
 		return onDeleteState(o)
-	case apiServiceKind:
+	case object.APIServiceKind:
 		return apiServiceState(o)
 	}
 	return "", "", false
 }
-
-// apiServiceKind is the kind of objects that register another server's API version.
-var apiServiceKind = schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}
 
 // apiServiceState returns Processing until the server of an APIService responds. kstatus ignores the status of an
 // APIService.
 //
 // Source: Kubernetes API reference, APIServiceStatus: condition Available.
 func apiServiceState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
-	if service, _, _ := unstructured.NestedMap(o.Object, "spec", "service"); service == nil || isTrue(o, "Available") {
+	if service, _, _ := unstructured.NestedMap(o.Object, "spec", "service"); service == nil || IsTrue(o, "Available") {
 		return "", "", false
 	}
 	return v1beta2.StateProcessing, cmp.Or(messageOf(o, "Available"), "APIService is not available yet"), true
@@ -57,18 +55,18 @@ func apiServiceState(o *unstructured.Unstructured) (state v1beta2.State, message
 //
 // Source: Kubernetes documentation, Jobs: terminal conditions, suspending a Job.
 func jobState(o *unstructured.Unstructured) (v1beta2.State, string) {
-	wanted := integer(o, 1, "spec", "parallelism")
-	wanted = integer(o, wanted, "spec", "completions")
-	done, active := integer(o, 0, "status", "succeeded"), integer(o, 0, "status", "active")
+	wanted := object.Integer(o, 1, "spec", "parallelism")
+	wanted = object.Integer(o, wanted, "spec", "completions")
+	done, active := object.Integer(o, 0, "status", "succeeded"), object.Integer(o, 0, "status", "active")
 	suspended, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend")
 	switch {
-	case isTrue(o, "Complete"):
+	case IsTrue(o, "Complete"):
 		return v1beta2.StateReady, fmt.Sprintf("Job has completed: %d of %d Pods", done, wanted)
-	case isTrue(o, "Failed"):
-		return v1beta2.StateError, fmt.Sprintf("Job has failed: %d Pods failed", integer(o, 0, "status", "failed"))
+	case IsTrue(o, "Failed"):
+		return v1beta2.StateError, fmt.Sprintf("Job has failed: %d Pods failed", object.Integer(o, 0, "status", "failed"))
 	case suspended:
 		return v1beta2.StateReady, "Job is suspended"
-	case textAt(o, "status", "startTime") == "":
+	case object.Text(o, "status", "startTime") == "":
 		return v1beta2.StateProcessing, "Job has not started"
 	}
 	return v1beta2.StateProcessing,
@@ -84,7 +82,7 @@ func pausedState(o *unstructured.Unstructured) (state v1beta2.State, message str
 	if !paused || !isObserved(o) {
 		return "", "", false
 	}
-	pods, available := integer(o, 0, "status", "replicas"), integer(o, 0, "status", "availableReplicas")
+	pods, available := object.Integer(o, 0, "status", "replicas"), object.Integer(o, 0, "status", "availableReplicas")
 	if available < pods {
 		return v1beta2.StateProcessing,
 			fmt.Sprintf("Deployment is paused, %d of %d Pods are available", available, pods), true
@@ -97,12 +95,12 @@ func pausedState(o *unstructured.Unstructured) (state v1beta2.State, message str
 //
 // Source: Kubernetes documentation, DaemonSet update strategy and StatefulSet update strategies: OnDelete.
 func onDeleteState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
-	if textAt(o, "spec", "updateStrategy", "type") != "OnDelete" || !isObserved(o) {
+	if object.Text(o, "spec", "updateStrategy", "type") != "OnDelete" || !isObserved(o) {
 		return "", "", false
 	}
-	wanted, ready := integer(o, 1, "spec", "replicas"), integer(o, 0, "status", "readyReplicas")
+	wanted, ready := object.Integer(o, 1, "spec", "replicas"), object.Integer(o, 0, "status", "readyReplicas")
 	if o.GetKind() == "DaemonSet" {
-		wanted, ready = integer(o, -1, "status", "desiredNumberScheduled"), integer(o, 0, "status", "numberAvailable")
+		wanted, ready = object.Integer(o, -1, "status", "desiredNumberScheduled"), object.Integer(o, 0, "status", "numberAvailable")
 		if wanted < 0 {
 			return "", "", false
 		}
@@ -118,17 +116,18 @@ func onDeleteState(o *unstructured.Unstructured) (state v1beta2.State, message s
 // Source: Kubernetes, k8s.io/component-helpers/storage/volume, AnnSelectedNode.
 const annotationSelectedNode = "volume.kubernetes.io/selected-node"
 
-// isUnclaimed reports whether a PersistentVolumeClaim is pending because no Pod that uses it is scheduled yet.
-func isUnclaimed(o *unstructured.Unstructured) bool {
-	return textAt(o, "status", "phase") == "Pending" && o.GetAnnotations()[annotationSelectedNode] == ""
+// IsUnclaimed reports whether a PersistentVolumeClaim is pending because no Pod that uses it is scheduled yet.
+func IsUnclaimed(o *unstructured.Unstructured) bool {
+	return object.Text(o, "status", "phase") == "Pending" && o.GetAnnotations()[annotationSelectedNode] == ""
 }
 
 // isObserved reports whether a controller has processed the latest spec of an object.
 func isObserved(o *unstructured.Unstructured) bool {
-	return integer(o, 0, "status", "observedGeneration") >= o.GetGeneration() && o.GetGeneration() > 0
+	return object.Integer(o, 0, "status", "observedGeneration") >= o.GetGeneration() && o.GetGeneration() > 0
 }
 
-func isTrue(o *unstructured.Unstructured, condition string) bool {
+// IsTrue reports whether a condition of an object has status True.
+func IsTrue(o *unstructured.Unstructured, condition string) bool {
 	return conditionOf(o, condition)["status"] == "True"
 }
 
@@ -146,16 +145,4 @@ func conditionOf(o *unstructured.Unstructured, kind string) map[string]any {
 		}
 	}
 	return nil
-}
-
-func textAt(o *unstructured.Unstructured, path ...string) string {
-	text, _, _ := unstructured.NestedString(o.Object, path...)
-	return text
-}
-
-func integer(o *unstructured.Unstructured, without int64, path ...string) int64 {
-	if n, found, err := unstructured.NestedInt64(o.Object, path...); found && err == nil {
-		return n
-	}
-	return without
 }

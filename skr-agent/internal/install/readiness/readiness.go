@@ -1,7 +1,9 @@
-package install
+// Package readiness derives the state of a module from its observed objects. It is pure.
+package readiness
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,56 +13,42 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// observation is the observed state of one object that determines a module's status.
-type observation struct {
-	key
-	object *unstructured.Unstructured // nil if the object does not exist
-	// checks maps values of the object's fields to states. If empty, the object's status is used instead.
-	checks []v1beta2.CustomStateCheck
-	// knownReady is true if the object was ready and is unchanged since then.
-	knownReady bool
-	// completed is true if the Job completed for the module's version and was then deleted.
-	completed bool
-	// waitsForPod is true if the PersistentVolumeClaim is bound only when a Pod uses it.
-	waitsForPod bool
-	// unreadable is the API server's error for an object that cannot be read.
-	unreadable string
+// Verdict is the state of a module, derived from its observed objects.
+type Verdict struct {
+	State   v1beta2.State
+	Message string
 }
 
-// verdict is the state of a module, derived from its observed objects.
-type verdict struct {
-	state   v1beta2.State
-	message string
-}
-
-// moduleState returns the most severe state of a module's objects: Error, Processing, Warning or Ready. The message
+// ModuleState returns the most severe state of a module's objects: Error, Processing, Warning or Ready. The message
 // lists the objects in this state.
-func moduleState(seen []observation) verdict {
+func ModuleState(seen []Observation) Verdict {
 	byState := map[v1beta2.State][]string{}
 	for _, s := range seen {
-		state, message := objectState(s)
+		state, message := ObjectState(s)
 		byState[state] = append(byState[state], s.String()+": "+message)
 	}
 	for _, state := range []v1beta2.State{v1beta2.StateError, v1beta2.StateProcessing, v1beta2.StateWarning} {
 		if messages := byState[state]; len(messages) > 0 {
-			return verdict{state, firstFew(messages)}
+			return Verdict{state, excerpt.FirstFew(messages)}
 		}
 	}
-	return verdict{v1beta2.StateReady, "all objects are ready"}
+	return Verdict{v1beta2.StateReady, "all objects are ready"}
 }
 
-// pullsNoImage reports whether the kubelet cannot pull an image of an observed Pod.
+// PullsNoImage reports whether the kubelet cannot pull an image of an observed Pod.
 //
 // Source: Kubernetes, pkg/kubelet/images, ErrImagePullBackOff and ErrImagePull.
-func pullsNoImage(seen []observation) bool {
+func PullsNoImage(seen []Observation) bool {
 	for _, s := range seen {
-		if s.object == nil || s.object.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Pod"}) {
+		if s.Object == nil || s.Object.GroupVersionKind().GroupKind() != object.PodKind {
 			continue
 		}
-		containers, _, _ := unstructured.NestedSlice(s.object.Object, "status", "containerStatuses")
+		containers, _, _ := unstructured.NestedSlice(s.Object.Object, "status", "containerStatuses")
 		for _, c := range containers {
 			container, _ := c.(map[string]any)
 			switch waits, _, _ := unstructured.NestedString(container, "state", "waiting", "reason"); waits {
@@ -72,25 +60,26 @@ func pullsNoImage(seen []observation) bool {
 	return false
 }
 
-func objectState(s observation) (v1beta2.State, string) {
+// ObjectState returns the state of one object, and the message of this state.
+func ObjectState(s Observation) (v1beta2.State, string) {
 	switch {
-	case s.knownReady, s.completed:
+	case s.KnownReady, s.Completed:
 		return v1beta2.StateReady, ""
-	case s.unreadable != "":
-		return v1beta2.StateProcessing, "the API server cannot read the object: " + s.unreadable
-	case s.object == nil:
+	case s.Unreadable != "":
+		return v1beta2.StateProcessing, "the API server cannot read the object: " + s.Unreadable
+	case s.Object == nil:
 		return v1beta2.StateProcessing, "the object does not exist yet"
 	}
-	if len(s.checks) > 0 {
-		return checkedState(s.object, s.checks)
+	if len(s.Checks) > 0 {
+		return checkedState(s.Object, s.Checks)
 	}
-	if state, message, ok := kymaState(s.object); ok {
+	if state, message, ok := kymaState(s.Object); ok {
 		return state, message
 	}
 	if state, message, ok := workloadState(s); ok {
 		return state, message
 	}
-	result, err := status.Compute(s.object)
+	result, err := status.Compute(s.Object)
 	if err != nil {
 		return v1beta2.StateProcessing, err.Error()
 	}
@@ -128,13 +117,13 @@ func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateChec
 		switch {
 		case !holds[state]:
 		case state == v1beta2.StateDeleting:
-			return v1beta2.StateProcessing, firstFew(seen[state])
+			return v1beta2.StateProcessing, excerpt.FirstFew(seen[state])
 		default:
-			return state, firstFew(seen[state])
+			return state, excerpt.FirstFew(seen[state])
 		}
 	}
 	slices.Sort(all)
-	return v1beta2.StateProcessing, firstFew(slices.Compact(all))
+	return v1beta2.StateProcessing, excerpt.FirstFew(slices.Compact(all))
 }
 
 // kymaState returns status.state of a module CR. ok is false for an object without such a state.
@@ -172,30 +161,29 @@ func explanation(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// hasStatus reports whether the status of a kind's objects affects a module's readiness. Other objects only need to
+// HasStatus reports whether the status of a kind's objects affects a module's readiness. Other objects only need to
 // exist.
-func hasStatus(r v1beta2.Resource) bool {
+func HasStatus(r v1beta2.Resource) bool {
 	switch (schema.GroupKind{Group: r.Group, Kind: r.Kind}) {
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"},
 		schema.GroupKind{Group: "apps", Kind: "StatefulSet"},
 		schema.GroupKind{Group: "apps", Kind: "DaemonSet"},
 		schema.GroupKind{Group: "apps", Kind: "ReplicaSet"},
-		schema.GroupKind{Group: "batch", Kind: "Job"},
-		schema.GroupKind{Kind: "Pod"},
-		schema.GroupKind{Kind: "PersistentVolumeClaim"},
-		apiServiceKind,
+		object.JobKind,
+		object.PodKind,
+		object.ClaimKind,
+		object.APIServiceKind,
 		schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
 		return true
 	}
 	return guard.IsCustom(r.Group)
 }
 
-const few = 3
-
-func firstFew(messages []string) string {
-	slices.Sort(messages)
-	if more := len(messages) - few; more > 0 {
-		return fmt.Sprintf("%s; and %d more", strings.Join(messages[:few], "; "), more)
+// Checks returns the custom state checks of a module's default CR.
+func Checks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
+	var checks []v1beta2.CustomStateCheck
+	if err := json.Unmarshal([]byte(m.Annotations[v1beta2.AnnotationCustomStateCheck]), &checks); err != nil {
+		return nil
 	}
-	return strings.Join(messages, "; ")
+	return checks
 }

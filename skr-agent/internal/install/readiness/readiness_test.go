@@ -1,4 +1,4 @@
-package install
+package readiness
 
 import (
 	"testing"
@@ -12,69 +12,69 @@ import (
 )
 
 func TestModuleStateIsMostSevereState(t *testing.T) {
-	see := func(yaml string) observation {
+	see := func(yaml string) Observation {
 		o := liveObject(t, yaml)
-		return observation{key: guard.KeyOf(o), object: o}
+		return Observation{Key: guard.KeyOf(o), Object: o}
 	}
-	cr := func(name, status string) observation {
+	cr := func(name, status string) Observation {
 		return see("apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: " + name + ", generation: 2}\n" +
 			status)
 	}
-	deployment := func(status string) observation {
+	deployment := func(status string) Observation {
 		return see(
 			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, generation: 1}\nspec: {replicas: 1}\nstatus: " +
 				status,
 		)
 	}
 	for name, c := range map[string]struct {
-		seen    []observation
+		seen    []Observation
 		state   v1beta2.State
 		message string
 	}{
 		"no observed objects": {nil, v1beta2.StateReady, "all objects are ready"},
 		"object does not exist": {
-			[]observation{{key: key{Kind: "A", Name: "a"}}}, v1beta2.StateProcessing, "A a: the object does not exist yet",
+			[]Observation{{Key: guard.Key{Kind: "A", Name: "a"}}}, v1beta2.StateProcessing, "A a: the object does not exist yet",
 		},
-		"Deployment without a status": {[]observation{deployment("{}")}, v1beta2.StateProcessing, "Deployment d: "},
+		"Deployment without a status": {[]Observation{deployment("{}")}, v1beta2.StateProcessing, "Deployment d: "},
 		"Deployment exceeded its progress deadline": {
-			[]observation{
+			[]Observation{
 				deployment(
 					`{observedGeneration: 1, conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]}`),
 			}, v1beta2.StateError, "Deployment d: Progress deadline exceeded",
 		},
-		"CR without a status": {[]observation{cr("a", "")}, v1beta2.StateReady, ""},
-		"CR with state Ready": {[]observation{cr("a", "status: {state: Ready}")}, v1beta2.StateReady, ""},
+		"CR without a status": {[]Observation{cr("a", "")}, v1beta2.StateReady, ""},
+		"CR with state Ready": {[]Observation{cr("a", "status: {state: Ready}")}, v1beta2.StateReady, ""},
 		"CR with state Ready of an older generation": {
-			[]observation{cr("a", "status: {state: Ready, observedGeneration: 1}")}, v1beta2.StateProcessing,
+			[]Observation{cr("a", "status: {state: Ready, observedGeneration: 1}")}, v1beta2.StateProcessing,
 			"A a: its controller has not observed",
 		},
 		"CR with state Error and a reason": {
-			[]observation{
+			[]Observation{
 				cr("a", `status: {state: Error, conditions: [{type: Ready, status: "False", message: no disk}]}`),
 			}, v1beta2.StateError, "A a: state is Error: no disk",
 		},
 		"CR with state Warning": {
-			[]observation{cr("a", "status: {state: Warning}")}, v1beta2.StateWarning, "A a: state is Warning",
+			[]Observation{cr("a", "status: {state: Warning}")}, v1beta2.StateWarning, "A a: state is Warning",
 		},
 		"Processing takes precedence over Warning": {
-			[]observation{cr("a", "status: {state: Warning}"), cr("b", "status: {state: Processing}")},
+			[]Observation{cr("a", "status: {state: Warning}"), cr("b", "status: {state: Processing}")},
 			v1beta2.StateProcessing, "A b: state is Processing",
 		},
 		"Error takes precedence over Processing": {
-			[]observation{cr("a", "status: {state: Processing}"), cr("b", "status: {state: Error}")},
+			[]Observation{cr("a", "status: {state: Processing}"), cr("b", "status: {state: Error}")},
 			v1beta2.StateError, "A b: state is Error",
 		},
-		"CR with an unknown state": {[]observation{cr("a", "status: {state: Sleepy}")}, v1beta2.StateReady, ""},
+		"CR with an unknown state": {[]Observation{cr("a", "status: {state: Sleepy}")}, v1beta2.StateReady, ""},
 		"long list of objects is shortened": {
-			[]observation{{key: key{Kind: "A", Name: "a"}}, {key: key{Kind: "A", Name: "b"}},
-				{key: key{Kind: "A", Name: "c"}}, {key: key{Kind: "A", Name: "d"}}}, v1beta2.StateProcessing,
+			[]Observation{{Key: guard.Key{Kind: "A", Name: "a"}}, {Key: guard.Key{Kind: "A", Name: "b"}},
+				{Key: guard.Key{Kind: "A", Name: "c"}}, {Key: guard.Key{Kind: "A", Name: "d"}}}, v1beta2.StateProcessing,
 			"; and 1 more",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := moduleState(c.seen)
-			require.Equal(t, c.state, got.state, got.message)
-			require.Contains(t, got.message, c.message)
+			got := ModuleState(c.seen)
+			require.Equal(t, c.state, got.State, got.Message)
+			require.Contains(t, got.Message, c.message)
 		})
 	}
 }
@@ -114,10 +114,10 @@ func TestCustomStateChecksDetermineState(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := liveObject(t, "apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: a}\nstatus: "+c.status)
-			got := moduleState([]observation{{key: guard.KeyOf(o), object: o, checks: checks}})
-			require.Equal(t, c.state, got.state, got.message)
+			got := ModuleState([]Observation{{Key: guard.KeyOf(o), Object: o, Checks: checks}})
+			require.Equal(t, c.state, got.State, got.Message)
 			if c.state != v1beta2.StateReady { // the message of a ready module is fixed
-				require.Contains(t, got.message, c.message)
+				require.Contains(t, got.Message, c.message)
 			}
 		})
 	}
@@ -131,4 +131,23 @@ func liveObject(t *testing.T, text string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	require.NoError(t, o.UnmarshalJSON(encoded))
 	return o
+}
+
+func TestImagePullFailureIsDetected(t *testing.T) {
+	pod := func(kind, reason, message string) []Observation {
+		return []Observation{{Object: &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": kind,
+			"status": map[string]any{"containerStatuses": []any{map[string]any{
+				"state": map[string]any{"waiting": map[string]any{"reason": reason, "message": message}},
+			}}},
+		}}}}
+	}
+	if !PullsNoImage(pod("Pod", "ImagePullBackOff", "")) || !PullsNoImage(pod("Pod", "ErrImagePull", "")) {
+		t.Error("PullsNoImage must be true for a Pod that cannot pull its image")
+	}
+	if PullsNoImage(pod("Pod", "CrashLoopBackOff", "ErrImagePull")) ||
+		PullsNoImage(pod("License", "ErrImagePull", "")) ||
+		PullsNoImage([]Observation{{}}) {
+		t.Error("PullsNoImage must be false for other reasons, other kinds and missing objects")
+	}
 }
