@@ -2,21 +2,17 @@ package install
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
@@ -176,14 +172,14 @@ func (i *Installer) write(
 func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome.Outcome, p plan, err error) (outcome.Outcome, error) {
 	var definite, temporary []string
 	forbidden := false
-	for _, one := range separate(err) {
+	for _, one := range account.Separate(err) {
 		switch {
-		case isTransient(one):
+		case account.IsTransient(one):
 			temporary = append(temporary, one.Error())
-		case isTemporary(one) && !isMistake(one):
+		case account.IsTemporary(one) && !account.IsMistake(one):
 			return outcome.Outcome{}, err
 		default:
-			definite, forbidden = append(definite, one.Error()), forbidden || lacksRight(one)
+			definite, forbidden = append(definite, one.Error()), forbidden || account.LacksRight(one)
 		}
 	}
 	switch {
@@ -250,14 +246,6 @@ func (i *Installer) failed(m *v1beta2.Manifest, known *memo, out outcome.Outcome
 	return out
 }
 
-// isTemporary reports whether an error is temporary and not caused by the module.
-func isTemporary(err error) bool {
-	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
-		apierrors.IsServiceUnavailable(err) || apierrors.IsConflict(err) || apierrors.IsUnauthorized(err) ||
-		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
-		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
 // plan renders the content of a Manifest and returns the plan. The finding is a problem that the module causes. All
 // errors are temporary.
 func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *outcome.Finding, error) {
@@ -265,12 +253,12 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *outco
 	if err != nil || problem != nil {
 		return plan{}, problem, err
 	}
-	p, err := makePlan(content.objects, content.defaultCR, m.Status.Synced, i.owner(m), i.scope)
+	p, err := makePlan(content.objects, content.defaultCR, m.Status.Synced, i.owner(m), i.actors[""].Scope)
 	if err == nil && (m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore || !m.DeletionTimestamp.IsZero()) {
 		p.defaultCR = nil
 	}
 	if err != nil {
-		if isTemporary(err) {
+		if account.IsTemporary(err) {
 			return plan{}, nil, err
 		}
 		return plan{}, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
@@ -329,22 +317,6 @@ func (i *Installer) owner(m *v1beta2.Manifest) guard.Owner {
 // mayDelete returns a function that reports whether the agent can delete an object in the inventory of a Manifest.
 func (i *Installer) mayDelete(m *v1beta2.Manifest) func(*metav1.PartialObjectMetadata) bool {
 	return i.owner(m).MayDelete(i.records.Read(m).Inherited != "")
-}
-
-// scope reports whether a kind is namespaced. A gvk without a version matches any version of the kind.
-func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
-	var versions []string
-	if gvk.Version != "" {
-		versions = append(versions, gvk.Version)
-	}
-	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), versions...)
-	if meta.IsNoMatchError(err) {
-		return false, errUnknownKind
-	}
-	if err != nil {
-		return false, err
-	}
-	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
 // recordDrift records corrected objects in an Event, the log and metrics.

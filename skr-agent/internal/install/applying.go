@@ -14,6 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
@@ -41,8 +42,8 @@ func (i *Installer) applyPlan(
 		}
 		// Use a separate field manager for each module, so that each module owns only its own labels of a shared
 		// namespace.
-		if _, err := a.applyObject(ctx, o, client.FieldOwner(i.FieldManager+"/"+m.ModuleLabel())); err != nil {
-			return nil, "", objectError{guard.KeyOf(o), err}
+		if _, err := a.Apply(ctx, o, client.FieldOwner(i.FieldManager+"/"+m.ModuleLabel())); err != nil {
+			return nil, "", account.ObjectError{Key: guard.KeyOf(o), Err: err}
 		}
 	}
 	defined := definedGroups(p)
@@ -52,7 +53,7 @@ func (i *Installer) applyPlan(
 		stage = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
 			err := i.unlistable(ctx, a, object.ResourceOf(o))
 			if err != nil {
-				refused = append(refused, objectError{guard.KeyOf(o), err})
+				refused = append(refused, account.ObjectError{Key: guard.KeyOf(o), Err: err})
 			}
 			return err != nil
 		})
@@ -73,7 +74,7 @@ func (i *Installer) applyPlan(
 		changed, err := i.applyStage(ctx, m, known, stage, p, seen)
 		applied = append(applied, changed...)
 		if err != nil {
-			if refused = append(refused, err); isTemporary(err) && !isTransient(err) {
+			if refused = append(refused, err); account.IsTemporary(err) && !account.IsTransient(err) {
 				return applied, "", err
 			}
 			continue
@@ -83,9 +84,18 @@ func (i *Installer) applyPlan(
 		}
 	}
 	if err := errors.Join(refused...); err != nil && !isLastApplied(m) {
-		return applied, "", errors.Join(err, a.applyInterceptors(ctx, p))
+		return applied, "", errors.Join(err, applyInterceptors(ctx, a, p))
 	}
 	return applied, "", errors.Join(refused...)
+}
+
+// unlistable returns the reason why the API server cannot list a kind, or nil if the watch of this kind works. It sends
+// its own list request, because the watch retries without reporting an error.
+func (i *Installer) unlistable(ctx context.Context, a *account.Account, r v1beta2.Resource) error {
+	if !i.watches.unsynced(r) {
+		return nil
+	}
+	return a.ListError(ctx, r)
 }
 
 // maxUnanswered limits how many objects of one kind the agent tries to apply while the API server, a webhook or an
@@ -119,16 +129,16 @@ func (i *Installer) applyStage(
 		before, err := i.before(ctx, a, o, p)
 		var live *unstructured.Unstructured
 		if err == nil {
-			live, err = a.applyTaking(ctx, o)
+			live, err = a.ApplyAndTake(ctx, o)
 		}
 		if err != nil {
-			if isTemporary(err) && !isTransient(err) {
-				return applied, errors.Join(append(refused, objectError{k, err})...)
+			if account.IsTemporary(err) && !account.IsTransient(err) {
+				return applied, errors.Join(append(refused, account.ObjectError{Key: k, Err: err})...)
 			}
-			if isTransient(err) {
+			if account.IsTransient(err) {
 				unanswered[k.GroupKind()]++
 			}
-			refused = append(refused, objectError{k, err})
+			refused = append(refused, account.ObjectError{Key: k, Err: err})
 			continue
 		}
 		if i.settle(known, o, live) != before {
@@ -141,18 +151,6 @@ func (i *Installer) applyStage(
 		}
 	}
 	return applied, errors.Join(refused...)
-}
-
-// applyObject applies an object and returns the API server's copy.
-func (a *actor) applyObject(
-	ctx context.Context, o *unstructured.Unstructured, options ...client.ApplyOption,
-) (*unstructured.Unstructured, error) {
-	live := o.DeepCopy()
-	options = append(options, client.ForceOwnership)
-	if err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(live), options...); err != nil {
-		return nil, err
-	}
-	return live, nil
 }
 
 // ensureWatches starts the watches of resources and waits up to maxPassWait until they run.
@@ -187,7 +185,7 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 // unestablished waits up to maxPassWait until the API server serves the CRDs of a stage. It returns a message about
 // the first CRD that is not served.
 func (i *Installer) unestablished(
-	ctx context.Context, a *actor, known *memo, stage []*unstructured.Unstructured,
+	ctx context.Context, a *account.Account, known *memo, stage []*unstructured.Unstructured,
 ) (string, error) {
 	started, waited := time.Now(), false
 	for _, o := range stage {
@@ -199,7 +197,7 @@ func (i *Installer) unestablished(
 		for {
 			if live == nil {
 				var err error
-				if live, err = a.get(ctx, object.ResourceOf(o)); err != nil {
+				if live, err = a.Get(ctx, object.ResourceOf(o)); err != nil {
 					return "", err
 				}
 				known.keepFresh(k, live)

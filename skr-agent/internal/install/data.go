@@ -2,18 +2,11 @@ package install
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
@@ -32,7 +25,7 @@ func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta
 	if !isClaim && !guard.IsCRD(gk) && !guard.IsNamespace(gk) {
 		return "", nil
 	}
-	live, err := i.actor(m).owned(ctx, r)
+	live, err := i.actor(m).Metadata(ctx, r)
 	if live == nil || err != nil || !live.DeletionTimestamp.IsZero() {
 		return "", err
 	}
@@ -45,148 +38,19 @@ func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta
 	case isClaim:
 		return fmt.Sprintf(text, object.KeyOf(r), "may contain data", v1beta2.AnnotationDeleteWithData, v1beta2.True), nil
 	case guard.IsNamespace(gk):
-		contents, err := i.contents(ctx, r.Name)
+		contents, err := i.actors[""].Contents(ctx, r.Name)
 		if err != nil || len(contents) == 0 {
 			return "", err
 		}
 		return fmt.Sprintf(text, object.KeyOf(r), "contains "+excerpt.FirstFew(contents), v1beta2.AnnotationDeleteWithData,
 			v1beta2.True), nil
 	}
-	inUse, err := i.actor(m).instances(ctx, r, func(guard.Key, *metav1.PartialObjectMetadata) bool { return false })
+	inUse, err := i.actor(m).Instances(ctx, r, func(guard.Key, *metav1.PartialObjectMetadata) bool { return false })
 	if err != nil || len(inUse) == 0 {
 		return "", err
 	}
 	return fmt.Sprintf("%s is no longer part of the module and is kept while it is in use by %s", object.KeyOf(r),
 		excerpt.FirstFew(inUse)), nil
-}
-
-// contents returns the names of a few objects in a namespace. It ignores objects that Kubernetes creates
-// automatically, and objects with a controller in the namespace. If a kind cannot be listed, the result contains a
-// message.
-func (i *Installer) contents(ctx context.Context, namespace string) ([]string, error) {
-	lists, err := i.actors[""].discovery.ServerPreferredResources()
-	var found []string
-	if err != nil {
-		if len(lists) == 0 {
-			return nil, fmt.Errorf("discover the kinds in the cluster: %w", err)
-		}
-		found = append(found, "objects of an API that is not available ("+err.Error()+")")
-	}
-	for _, list := range lists {
-		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue
-		}
-		for _, resource := range list.APIResources {
-			if !resource.Namespaced || !slices.Contains(resource.Verbs, "list") ||
-				!slices.Contains(resource.Verbs, "delete") {
-				continue
-			}
-			more, err := i.objectsOf(ctx, version.WithKind(resource.Kind), namespace)
-			if err != nil {
-				return nil, err
-			}
-			if found = append(found, more...); len(found) > excerpt.Few {
-				return found, nil
-			}
-		}
-	}
-	return found, nil
-}
-
-// objectsOf returns the names of a few objects of a kind in a namespace.
-func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, namespace string) ([]string, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	var found []string
-	for {
-		err := i.cluster.List(ctx, list, client.InNamespace(namespace), client.Limit(100),
-			client.Continue(list.Continue), withoutTokens(gvk))
-		switch {
-		case err == nil:
-		case isUnserved(err), apierrors.IsMethodNotSupported(err):
-			return nil, nil
-		case apierrors.IsForbidden(err), apierrors.IsInternalError(err):
-			return []string{fmt.Sprintf("objects of kind %s that cannot be listed (%s)", gvk.Kind, plain(err))}, nil
-		default:
-			return nil, fmt.Errorf("list objects of kind %s in namespace %s: %w", gvk.Kind, namespace, err)
-		}
-		for n := range list.Items {
-			o := &list.Items[n]
-			if !o.DeletionTimestamp.IsZero() || isMadeByKubernetes(gvk, o) {
-				continue
-			}
-			controlled, err := i.isControlledInNamespace(o)
-			if err != nil {
-				return nil, err
-			}
-			if !controlled {
-				found = append(found, object.KeyIn(gvk.GroupKind(), o.Namespace, o.Name).String())
-			}
-		}
-		if list.Continue == "" || len(found) > excerpt.Few {
-			return found, nil
-		}
-	}
-}
-
-// isControlledInNamespace reports whether the controller of an object, from its owner references, is a namespaced
-// object. The function contents then lists the controller instead of the object.
-func (i *Installer) isControlledInNamespace(o *metav1.PartialObjectMetadata) (bool, error) {
-	controller := metav1.GetControllerOfNoCopy(o)
-	if controller == nil {
-		return false, nil
-	}
-	// Do not use the version in the owner reference, because the API server may not serve this version anymore.
-	kind := schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind()
-	namespaced, err := i.scope(kind.WithVersion(""))
-	if err != nil && !errors.Is(err, errUnknownKind) {
-		return false, fmt.Errorf("controller %s %s of %s: %w", controller.Kind, controller.Name, o.Name, err)
-	}
-	return err == nil && namespaced, nil
-}
-
-// isMadeByKubernetes reports whether Kubernetes or a common platform creates an object automatically.
-func isMadeByKubernetes(gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) bool {
-	switch (schema.GroupKind{Group: gvk.Group, Kind: gvk.Kind}) {
-	case schema.GroupKind{Kind: "Event"},
-		schema.GroupKind{Group: "events.k8s.io", Kind: "Event"},
-		schema.GroupKind{Kind: "Endpoints"},
-		schema.GroupKind{
-			Group: "discovery.k8s.io",
-			Kind:  "EndpointSlice",
-		},
-		schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}:
-		return true
-	case schema.GroupKind{Kind: "ConfigMap"}:
-		return slices.Contains([]string{"kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert"}, o.Name)
-	case schema.GroupKind{Kind: "ServiceAccount"}:
-		return slices.Contains([]string{"default", "builder", "deployer"}, o.Name)
-	case schema.GroupKind{Kind: "Secret"}:
-		return isGenerated(o.Annotations)
-	case schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:
-		return strings.HasPrefix(o.Name, "system:")
-	}
-	return gvk.Group == "metrics.k8s.io"
-}
-
-// isGenerated reports whether OpenShift created a Secret with the registry credentials of a ServiceAccount.
-//
-// Source: OpenShift documentation, "Automatically generated image pull secrets".
-func isGenerated(annotations map[string]string) bool {
-	return annotations["kubernetes.io/service-account.name"] != "" &&
-		annotations["openshift.io/token-secret.name"] != ""
-}
-
-// withoutTokens returns a list option that excludes the tokens of ServiceAccounts. A filter on metadata is not
-// possible, because metadata does not contain the type of a Secret.
-func withoutTokens(gvk schema.GroupVersionKind) client.ListOption {
-	if gvk.Group == "" && gvk.Kind == "Secret" {
-		return client.MatchingFieldsSelector{
-			Selector: fields.OneTermNotEqualSelector("type", string(corev1.SecretTypeServiceAccountToken)),
-		}
-	}
-	return client.MatchingFieldsSelector{Selector: fields.Everything()}
 }
 
 // keepNamespaces returns the resources to delete with a module. It does not return namespaces that contain objects of
@@ -200,7 +64,7 @@ func (i *Installer) keepNamespaces(
 			empty = append(empty, r)
 			continue
 		}
-		live, err := i.actor(m).owned(ctx, r)
+		live, err := i.actor(m).Metadata(ctx, r)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", object.KeyOf(r), err)
 		}
@@ -210,7 +74,7 @@ func (i *Installer) keepNamespaces(
 			empty = append(empty, r)
 			continue
 		}
-		contents, err := i.contents(ctx, r.Name)
+		contents, err := i.actors[""].Contents(ctx, r.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -218,7 +82,7 @@ func (i *Installer) keepNamespaces(
 			empty = append(empty, r)
 			continue
 		}
-		if err := i.actor(m).unmark(ctx, live); err != nil {
+		if err := i.actor(m).Unmark(ctx, live); err != nil {
 			return nil, fmt.Errorf("remove the agent's marks from %s: %w", object.KeyOf(r), err)
 		}
 		i.events.Eventf(m, nil, "Warning", v1beta2.ReasonDataKept, "Remove", "kept %s because it contains %s", object.KeyOf(r),

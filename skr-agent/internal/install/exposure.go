@@ -23,7 +23,7 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (
 		if o.GetName() != i.Namespace {
 			continue
 		}
-		live, err := i.actor(m).owned(ctx, object.ResourceOf(o))
+		live, err := i.actor(m).Metadata(ctx, object.ResourceOf(o))
 		if err != nil {
 			return nil, err
 		}

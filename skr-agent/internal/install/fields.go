@@ -14,11 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
@@ -190,7 +190,7 @@ func isIdentity(p pointer) bool {
 // keepLive returns copies of objects in which ignored fields have their live values. In autoscaled workloads,
 // spec.replicas also has its live value.
 func (i *Installer) keepLive(
-	ctx context.Context, a *actor, stage []*unstructured.Unstructured, p plan,
+	ctx context.Context, a *account.Account, stage []*unstructured.Unstructured, p plan,
 ) ([]*unstructured.Unstructured, error) {
 	kept, dropped := slices.Clone(stage), object.KeysOf(p.prune)
 	for n, o := range stage {
@@ -202,16 +202,16 @@ func (i *Installer) keepLive(
 		if len(pointers) == 0 && !scalable || p.absent.Has(guard.KeyOf(o)) {
 			continue
 		}
-		live, err := a.get(ctx, object.ResourceOf(o))
+		live, err := a.Get(ctx, object.ResourceOf(o))
 		if live == nil || err != nil {
-			if err != nil && !isUnconverted(err) {
+			if err != nil && !account.IsUnconverted(err) {
 				return nil, err
 			}
 			// Skip a missing or unreadable object. If it is unreadable, applying it returns the same error.
 			continue
 		}
 		if now := object.Integer(live, 1, "spec", "replicas"); scalable && now != replicas {
-			scaled, err := i.isAutoscaled(ctx, object.ResourceOf(o), now, dropped)
+			scaled, err := i.actors[""].IsAutoscaled(ctx, object.ResourceOf(o), now, dropped)
 			if err != nil {
 				return nil, err
 			}
@@ -324,46 +324,4 @@ func set(object map[string]any, p pointer, value any, present bool) {
 	} else {
 		delete(object, last)
 	}
-}
-
-// isAutoscaled reports whether a HorizontalPodAutoscaler can have set the current number of replicas of a workload. It
-// returns false if the account is not allowed to list autoscalers.
-func (i *Installer) isAutoscaled(
-	ctx context.Context, r v1beta2.Resource, replicas int64, dropped object.Keys,
-) (bool, error) {
-	mapping, err := i.cluster.RESTMapper().
-		RESTMapping(schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"})
-	if err != nil {
-		return false, ignoreUnserved(err)
-	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind("HorizontalPodAutoscalerList"))
-	if err := i.cluster.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
-		return false, ignoreForbidden(ignoreUnserved(err))
-	}
-	return slices.ContainsFunc(list.Items, func(hpa unstructured.Unstructured) bool {
-		version, err := schema.ParseGroupVersion(object.Text(&hpa, "spec", "scaleTargetRef", "apiVersion"))
-		return err == nil && !dropped.Has(guard.KeyOf(&hpa)) && version.Group == r.Group &&
-			(replicas != 0 || scalesToZero(&hpa)) &&
-			object.Text(&hpa, "spec", "scaleTargetRef", "kind") == r.Kind &&
-			object.Text(&hpa, "spec", "scaleTargetRef", "name") == r.Name
-	}), nil
-}
-
-// scalesToZero reports whether an autoscaler can keep a workload at zero replicas. It can if its minimum is 0, or if
-// KEDA manages it, because KEDA itself scales workloads to zero. Other autoscalers ignore a workload without replicas.
-//
-// Source: Kubernetes documentation, "Horizontal Pod Autoscaling"; KEDA documentation, "Scaling Deployments".
-func scalesToZero(hpa *unstructured.Unstructured) bool {
-	return object.Integer(hpa, 1, "spec", "minReplicas") == 0 ||
-		slices.ContainsFunc(hpa.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
-			return owner.Kind == "ScaledObject" && strings.HasPrefix(owner.APIVersion, "keda.sh/")
-		})
-}
-
-func ignoreUnserved(err error) error {
-	if isUnserved(err) {
-		return nil
-	}
-	return err
 }

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
@@ -53,7 +54,7 @@ func (i *Installer) writeApplied(
 		known.recordFailed = false
 		return true, nil
 	}
-	if isTemporary(err) {
+	if account.IsTemporary(err) {
 		return false, fmt.Errorf("record the applied version: %w", err)
 	}
 	if !known.recordFailed {
@@ -161,12 +162,12 @@ func (i *Installer) correctApplied(ctx context.Context, m *v1beta2.Manifest, kno
 	}
 	known.kept, known.keptAt = version, i.now()
 	left := object.Keys{}
-	for k := range failedKeys(err) {
+	for k := range account.FailedKeys(err) {
 		if changed.Has(k) {
 			left[k] = struct{}{}
 		}
 	}
-	if err != nil && len(failedKeys(err)) == 0 {
+	if err != nil && len(account.FailedKeys(err)) == 0 {
 		return changed
 	}
 	return left

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 )
 
 // input returns a file with module content that caused failures in other tools.
@@ -76,7 +77,7 @@ func TestPruneDeletesObjectsOfUnservedVersions(t *testing.T) {
 		"\n---\n")
 	w.wants("other", resources+"---\n"+aConfigMap("beside"))
 	w.eventually("the version is not served", func() bool {
-		return isUnserved(w.client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "old"},
+		return account.IsUnserved(w.client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "old"},
 			custom("derrick.example.org/v1alpha1", "Crane", home, "old")))
 	})
 	require.NoError(t, client.IgnoreNotFound(w.client.Delete(t.Context(), configMap("beside", nil))))
@@ -101,7 +102,7 @@ func TestPruneDeletesObjectsOfUnservedVersions(t *testing.T) {
 	require.Equal(t, before, w.uid(derrick, "old"))
 	serve(false)
 	w.eventually("the version is not served", func() bool {
-		return isUnserved(w.client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "old"},
+		return account.IsUnserved(w.client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "old"},
 			custom("derrick.example.org/v1alpha1", "Crane", home, "old")))
 	})
 

@@ -4,28 +4,23 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
@@ -35,8 +30,6 @@ const (
 	maxListedPods   = 100
 	maxListedEvents = 100
 	maxFailingPods  = 2 // for each workload
-	loggedLines     = 25
-	loggedBytes     = 16 << 10
 )
 
 // Inspect returns the requested details of a module. It reads them with the permissions of the module's account. The
@@ -85,7 +78,7 @@ func detailed(k guard.Key, state, message string) bundle.DetailedObject {
 }
 
 type inspection struct {
-	actor   *actor
+	actor   *account.Account
 	wanted  []bundle.Detail
 	details bundle.ModuleDetails
 }
@@ -189,7 +182,7 @@ func (n *inspection) events(ctx context.Context, o *unstructured.Unstructured) [
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "EventList"})
-	err := n.actor.cluster.List(ctx, list, &client.ListOptions{
+	err := n.actor.Client.List(ctx, list, &client.ListOptions{
 		Namespace: o.GetNamespace(), FieldSelector: fields.OneTermEqualSelector("involvedObject.uid",
 			string(o.GetUID())), Limit: maxListedEvents,
 	})
@@ -228,7 +221,7 @@ func (n *inspection) failingPods(ctx context.Context,
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "PodList"})
-	if err := n.actor.cluster.List(ctx, list, &client.ListOptions{Namespace: workload.GetNamespace(),
+	if err := n.actor.Client.List(ctx, list, &client.ListOptions{Namespace: workload.GetNamespace(),
 		LabelSelector: selector, Limit: maxListedPods}); err != nil {
 		n.missed(fmt.Errorf("list Pods in %s: %w", workload.GetNamespace(), err))
 		return nil
@@ -290,7 +283,7 @@ func (n *inspection) container(ctx context.Context, pod, status *unstructured.Un
 	if !n.wants(bundle.DetailLogs) || len(found.Logs) == bundle.MaxDetailLogs || waits && restarts == 0 {
 		return // the container has not run yet
 	}
-	text, err := n.actor.log(ctx, pod.GetNamespace(), pod.GetName(), name, waits)
+	text, err := n.actor.Log(ctx, pod.GetNamespace(), pod.GetName(), name, waits)
 	if err != nil {
 		n.missed(fmt.Errorf("read log of container %s in Pod %s/%s: %w", name, pod.GetNamespace(), pod.GetName(),
 			err))
@@ -298,25 +291,4 @@ func (n *inspection) container(ctx context.Context, pod, status *unstructured.Un
 	}
 	found.Logs = append(found.Logs, bundle.ContainerLog{Container: bundle.Bounded(name, bundle.MaxModuleNameBytes),
 		Previous: waits, Text: excerpt.Tail(text)})
-}
-
-// newPodClient returns a REST client for the logs of Pods.
-func newPodClient(config *rest.Config, http *http.Client) (rest.Interface, error) {
-	config = rest.CopyConfig(config)
-	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
-	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
-	return rest.RESTClientForConfigAndClient(config, http)
-}
-
-// log returns the end of a container's log. previous selects the log of the previous run.
-func (a *actor) log(ctx context.Context, namespace, pod, container string, previous bool) (string, error) {
-	stream, err := a.pods.Get().Namespace(namespace).Resource("pods").Name(pod).SubResource("log").
-		Param("container", container).Param("previous", strconv.FormatBool(previous)).
-		Param("tailLines", strconv.Itoa(loggedLines)).Param("limitBytes", strconv.Itoa(loggedBytes)).Stream(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer stream.Close() //nolint:errcheck // an error on closing a read-only stream loses no data
-	data, err := io.ReadAll(io.LimitReader(stream, loggedBytes))
-	return string(data), err
 }

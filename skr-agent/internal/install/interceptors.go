@@ -10,6 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
@@ -36,16 +37,16 @@ func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, 
 
 // applyInterceptors applies only the webhooks, policies and APIServices of a plan that already exist in the cluster.
 // One of them can be broken, and the new version can correct it. applyInterceptors returns only temporary errors.
-func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
+func applyInterceptors(ctx context.Context, a *account.Account, p plan) error {
 	for _, o := range slices.Concat(p.stages[:]...) {
 		if !object.Intercepts(o.GroupVersionKind().GroupKind()) {
 			continue
 		}
-		live, err := a.owned(ctx, object.ResourceOf(o))
+		live, err := a.Metadata(ctx, object.ResourceOf(o))
 		if err == nil && live != nil {
-			_, err = a.applyTaking(ctx, o)
+			_, err = a.ApplyAndTake(ctx, o)
 		}
-		if err != nil && isTemporary(err) {
+		if err != nil && account.IsTemporary(err) {
 			return err
 		}
 	}
@@ -68,7 +69,7 @@ func (i *Installer) applyInterceptorsFirst(
 	if err := i.pruneInterceptors(ctx, m, p); err != nil {
 		return false, err
 	}
-	return true, i.actor(m).applyInterceptors(ctx, p)
+	return true, applyInterceptors(ctx, i.actor(m), p)
 }
 
 // leaveUnread removes unreadable custom resources from a plan. They can be unreadable because their conversion webhook

@@ -101,7 +101,7 @@ func (i *Installer) withoutCompleted(
 		}
 		_, hasTTL, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "ttlSecondsAfterFinished")
 		if hasTTL && applied != nil && applied.Begun == "" && before.Has(k) && !seen.Has(k) {
-			live, err := i.actor(m).owned(ctx, object.ResourceOf(o))
+			live, err := i.actor(m).Metadata(ctx, object.ResourceOf(o))
 			if err != nil {
 				return nil, err
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
@@ -28,9 +29,9 @@ func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (object.Key
 	if err != nil || problem != nil {
 		return nil, false, err
 	}
-	p, err := makePlan(content.objects, content.defaultCR, nil, i.owner(m), i.scope)
+	p, err := makePlan(content.objects, content.defaultCR, nil, i.owner(m), i.actors[""].Scope)
 	if err != nil {
-		if isTemporary(err) {
+		if account.IsTemporary(err) {
 			return nil, false, err
 		}
 		return nil, false, nil
@@ -153,7 +154,7 @@ func (i *Installer) handOver(
 			mine = append(mine, r)
 			continue
 		}
-		live, err := i.actor(m).owned(ctx, r)
+		live, err := i.actor(m).Metadata(ctx, r)
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", object.KeyOf(r), err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
@@ -76,7 +77,7 @@ func (i *Installer) statusObjects(
 			GroupVersionKind: manager.GroupVersionKind,
 			Name:             manager.Name, Namespace: cmp.Or(manager.Namespace, m.Namespace),
 		}
-		if namespaced, err := i.scope(object.GVKOf(r)); err == nil && !namespaced {
+		if namespaced, err := i.actors[""].Scope(object.GVKOf(r)); err == nil && !namespaced {
 			r.Namespace = ""
 		}
 		if !known.Has(object.KeyOf(r)) && guard.Protected(object.KeyOf(r), i.Namespace) == "" {
@@ -112,7 +113,7 @@ func (i *Installer) readAll(
 			seen[n].Object = o
 			continue
 		}
-		group.Go(func() error { return i.actor(m).readInto(ctx, w, &seen[n]) })
+		group.Go(func() error { return readInto(ctx, i.actor(m), w, &seen[n]) })
 	}
 	return seen, group.Wait()
 }
@@ -136,27 +137,27 @@ func (i *Installer) cachedObject(before *memo, r v1beta2.Resource) *unstructured
 
 // readInto reads an object into an observation. An object that the API server cannot read or convert is marked as
 // unreadable.
-func (a *actor) readInto(ctx context.Context, r v1beta2.Resource, seen *readiness.Observation) (err error) {
-	seen.Object, err = a.get(ctx, r)
+func readInto(ctx context.Context, a *account.Account, r v1beta2.Resource, seen *readiness.Observation) (err error) {
+	seen.Object, err = a.Get(ctx, r)
 	if apierrors.IsInternalError(err) {
-		seen.Unreadable = plain(err)
+		seen.Unreadable = account.Text(err)
 		return nil
 	}
 	if err != nil || seen.Object == nil || seen.GroupKind() != object.ClaimKind ||
 		!readiness.IsUnclaimed(seen.Object) {
 		return err
 	}
-	seen.WaitsForPod, err = a.bindsLate(ctx, object.Text(seen.Object, "spec", "storageClassName"))
+	seen.WaitsForPod, err = bindsLate(ctx, a, object.Text(seen.Object, "spec", "storageClassName"))
 	return err
 }
 
 // bindsLate reports whether a storage class binds volumes only when a Pod uses them. It returns false if the class is
 // missing or unreadable.
-func (a *actor) bindsLate(ctx context.Context, class string) (bool, error) {
+func bindsLate(ctx context.Context, a *account.Account, class string) (bool, error) {
 	if class == "" {
 		return false, nil
 	}
-	live, err := a.get(
+	live, err := a.Get(
 		ctx,
 		v1beta2.Resource{
 			GroupVersionKind: metav1.GroupVersionKind{Group: "storage.k8s.io", Version: "v1", Kind: "StorageClass"},
@@ -164,16 +165,9 @@ func (a *actor) bindsLate(ctx context.Context, class string) (bool, error) {
 		},
 	)
 	if live == nil || err != nil {
-		return false, ignoreForbidden(err)
+		return false, account.IgnoreForbidden(err)
 	}
 	return object.Text(live, "volumeBindingMode") == "WaitForFirstConsumer", nil
-}
-
-func ignoreForbidden(err error) error {
-	if apierrors.IsForbidden(err) {
-		return nil
-	}
-	return err
 }
 
 // defaultCR returns the default CR that the agent creates and deletes. It returns false if the Manifest has none.
@@ -182,7 +176,7 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 		return v1beta2.Resource{}, false
 	}
 	o := m.Spec.Resource.DeepCopy()
-	namespaced, err := i.scope(o.GroupVersionKind())
+	namespaced, err := i.actors[""].Scope(o.GroupVersionKind())
 	place(o, namespaced || err != nil, i.Namespace)
 	r := object.ResourceOf(o)
 	return r, guard.Protected(object.KeyOf(r), i.Namespace) == ""
@@ -191,7 +185,7 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 // createDefaultCR creates the default CR if it does not exist. It does not change the spec of an existing CR, because
 // users may have edited it. It adds the module's labels and annotations to a CR that lifecycle-manager created.
 func (i *Installer) createDefaultCR(
-	ctx context.Context, a *actor, by guard.Owner, known *memo, p plan,
+	ctx context.Context, a *account.Account, by guard.Owner, known *memo, p plan,
 ) (created bool, wait string, err error) {
 	if p.defaultCR == nil {
 		return false, "", nil
@@ -209,16 +203,16 @@ func (i *Installer) createDefaultCR(
 		return false, "", nil
 	}
 	if !p.absent.Has(object.KeyOf(r)) {
-		live, err := a.owned(ctx, r)
+		live, err := a.Metadata(ctx, r)
 		switch {
 		case err != nil:
 			return false, "", err
 		case live != nil:
-			return false, "", a.adoptDefaultCR(ctx, live, by)
+			return false, "", a.AdoptDefaultCR(ctx, live, by)
 		}
 	}
 	made := p.defaultCR.DeepCopy()
-	err = a.cluster.Create(ctx, made)
+	err = a.Client.Create(ctx, made)
 	if apierrors.IsAlreadyExists(err) {
 		return false, "", nil
 	}

@@ -15,13 +15,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
 // foreignSearch finds existing objects of a plan that do not belong to the module.
 type foreignSearch struct {
-	actor *actor
+	actor *account.Account
 
 	mu      sync.Mutex // guards strange and the plan's fields unread and absent
 	plan    *plan
@@ -31,18 +32,18 @@ type foreignSearch struct {
 // examine reads the live version of a planned object. It records an object that is missing, unreadable, or does not
 // belong to the module. accepted reports whether a live object belongs to the module.
 func (s *foreignSearch) examine(
-	ctx context.Context, o *unstructured.Unstructured, found listed, accepted func(*metav1.PartialObjectMetadata) bool,
+	ctx context.Context, o *unstructured.Unstructured, found account.Listed, accepted func(*metav1.PartialObjectMetadata) bool,
 ) error {
 	k := guard.KeyOf(o)
-	live, err := found.object(k)
-	if errors.Is(err, errNotListed) {
-		live, err = s.actor.owned(ctx, object.ResourceOf(o))
+	live, err := found.Object(k)
+	if errors.Is(err, account.ErrNotListed) {
+		live, err = s.actor.Metadata(ctx, object.ResourceOf(o))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case apierrors.IsInternalError(err) && guard.IsCustom(k.Group):
-		s.plan.unread[k] = plain(err)
+		s.plan.unread[k] = account.Text(err)
 	case err != nil:
 		return err
 	case live == nil:
@@ -80,7 +81,7 @@ func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *
 			return o == nil || whole && o != p.defaultCR && before.Has(guard.KeyOf(o)) ||
 				i.watches.isMarked(object.ResourceOf(o), by.Mark) || p.isUndefined(o)
 		})
-		found, err := a.list(ctx, part)
+		found, err := a.List(ctx, part)
 		if err != nil {
 			return nil, err
 		}

@@ -21,9 +21,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// errUnknownKind means that the API server does not serve a kind.
-var errUnknownKind = errors.New("the API server does not serve this kind")
-
 // scopes reports whether a kind is namespaced.
 type scopes func(schema.GroupVersionKind) (namespaced bool, err error)
 
@@ -114,7 +111,7 @@ func makePlan(
 			return plan{}, err
 		}
 		namespaced, err := scope(o.GroupVersionKind())
-		if errors.Is(err, errUnknownKind) {
+		if errors.Is(err, object.ErrUnknownKind) {
 			p.leaveOut(o, "", err, by, stay)
 			continue
 		}
@@ -144,7 +141,7 @@ func makePlan(
 		p.defaultCR = defaultCR.DeepCopy()
 		namespaced, err := scope(p.defaultCR.GroupVersionKind())
 		switch place(p.defaultCR, namespaced || err != nil, by.Namespace); {
-		case errors.Is(err, errUnknownKind):
+		case errors.Is(err, object.ErrUnknownKind):
 			p.leaveOut(p.defaultCR, "default CR ", err, by, stay)
 			p.defaultCR = nil
 		case err != nil:
@@ -224,10 +221,10 @@ func withDefinitions(
 		}
 		// A lookup with a version asks the API server. A lookup without a version uses a cache, which can be outdated.
 		live, err := served(gvk)
-		if errors.Is(err, errUnknownKind) {
+		if errors.Is(err, object.ErrUnknownKind) {
 			live, err = served(kind.WithVersion(""))
 		}
-		if errors.Is(err, errUnknownKind) {
+		if errors.Is(err, object.ErrUnknownKind) {
 			unserved[kind] = true
 			return namespaced, nil
 		}
@@ -246,12 +243,8 @@ func place(o *unstructured.Unstructured, namespaced bool, fallback string) {
 
 // mark sets the labels and annotations that identify the owner of an object.
 func mark(o *unstructured.Unstructured, by guard.Owner) {
-	utils.SetCommonMetadata([]*unstructured.Unstructured{o}, map[string]string{
-		v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
-		v1beta2.LabelModuleName: by.Module,
-	}, map[string]string{
-		v1beta2.AnnotationOwnedBy: by.Mark,
-	})
+	labels, annotations := by.Marks()
+	utils.SetCommonMetadata([]*unstructured.Unstructured{o}, labels, annotations)
 }
 
 func stageOf(o *unstructured.Unstructured) int {
@@ -343,4 +336,23 @@ func removalStage(r v1beta2.Resource) int {
 		return 1
 	}
 	return 2
+}
+
+// isUndefined reports whether an object cannot exist yet, because its CRD is part of the plan and the API server does
+// not serve the kind. It records such an object as absent.
+func (p *plan) isUndefined(o *unstructured.Unstructured) bool {
+	gvk := o.GroupVersionKind()
+	if !p.unserved[gvk.GroupKind()] {
+		return false
+	}
+	for _, definition := range p.stages[0] {
+		if !p.absent.Has(guard.KeyOf(definition)) || !guard.IsCRD(definition.GroupVersionKind().GroupKind()) {
+			continue
+		}
+		if served := guard.ServedKind(definition); served.Group == gvk.Group && served.Kind == gvk.Kind {
+			p.absent[guard.KeyOf(o)] = struct{}{}
+			return true
+		}
+	}
+	return false
 }

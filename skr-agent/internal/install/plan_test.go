@@ -27,7 +27,7 @@ func builtIn(gvk schema.GroupVersionKind) (bool, error) {
 	case "ConfigMap", "Deployment":
 		return true, nil
 	}
-	return false, errUnknownKind
+	return false, object.ErrUnknownKind
 }
 
 func objects(t *testing.T, yaml string) []*unstructured.Unstructured {

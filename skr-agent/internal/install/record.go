@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
@@ -50,7 +51,7 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 // hide the error. A temporary error does not replace a status of the current generation.
 func (i *Installer) recordRetry(ctx context.Context, m *v1beta2.Manifest, cause error) {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
-	if apierrors.IsConflict(cause) || isTemporary(cause) && (ready == nil || ready.ObservedGeneration == m.Generation) {
+	if apierrors.IsConflict(cause) || account.IsTemporary(cause) && (ready == nil || ready.ObservedGeneration == m.Generation) {
 		return
 	}
 	out := outcome.Outcome{

@@ -1,31 +1,17 @@
 package install
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
-
-func TestCRDIsRecreatedOnlyIfAllCausesAreImmutableFields(t *testing.T) {
-	crd := schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
-	fixed := field.Invalid(field.NewPath("spec", "scope"), "Cluster", "field is immutable")
-	broken := field.Required(field.NewPath("spec", "versions").Index(0).Child("schema"), "schemas are required")
-	require.True(t, namesImmutableFields(apierrors.NewInvalid(crd, "x", field.ErrorList{fixed})))
-	require.False(t, namesImmutableFields(apierrors.NewInvalid(crd, "x", field.ErrorList{fixed, broken})))
-	require.False(t, namesImmutableFields(apierrors.NewInvalid(crd, "x", nil)))
-	require.False(t, namesImmutableFields(errors.New("field is immutable")))
-}
 
 func TestObjectsWithOtherErrorsAreNotRecreated(t *testing.T) {
 	w := newWorld(t)

@@ -2,7 +2,6 @@ package install
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,99 +17,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
-
-// objectError is the API server's error for one object.
-type objectError struct {
-	guard.Key
-	err error
-}
-
-func (e objectError) Error() string { return e.String() + ": " + plain(e.err) }
-func (e objectError) Unwrap() error { return e.err }
-
-// failedKeys returns the objects of all objectErrors in an error.
-func failedKeys(err error) object.Keys {
-	found := object.Keys{}
-	var walk func(error)
-	walk = func(err error) {
-		switch e := err.(type) { //nolint:errorlint // walk visits all wrapped errors
-		case objectError:
-			found[e.Key] = struct{}{}
-		case interface{ Unwrap() []error }:
-			for _, one := range e.Unwrap() {
-				walk(one)
-			}
-		}
-	}
-	walk(err)
-	return found
-}
-
-// separate returns the errors of a joined error.
-func separate(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // errors.As would also search wrapped errors
-	if !ok {
-		return []error{err}
-	}
-	var all []error
-	for _, one := range joined.Unwrap() {
-		all = append(all, separate(one)...)
-	}
-	return all
-}
-
-// plain returns the API server's message. It removes dumps of Go values, which can be long.
-func plain(err error) string {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 ||
-		!apierrors.IsInvalid(err) {
-		return err.Error()
-	}
-	var texts []string
-	for _, cause := range status.Status().Details.Causes {
-		text := cause.Message
-		// "Invalid value: core.PodTemplateSpec{...}: field is immutable" can contain pages of text in the braces.
-		if end := strings.LastIndex(text, "}: "); strings.HasPrefix(text, "Invalid value: ") && end > 0 {
-			text = text[end+len("}: "):]
-		}
-		if cause.Type == metav1.CauseTypeForbidden {
-			// For a Pod, the following lines contain the difference of the two specs, which can fill pages.
-			text, _, _ = strings.Cut(text, "\n")
-		}
-		if cause.Field != "" && cause.Field != "<nil>" {
-			text = cause.Field + ": " + text
-		}
-		texts = append(texts, text)
-	}
-	return excerpt.FirstFew(texts)
-}
-
-// isMistake reports whether an error is caused by the object, although it looks temporary. For example, the API server
-// returns an internal error for a value of the wrong type.
-func isMistake(err error) bool {
-	return slices.ContainsFunc([]string{
-		"failed to create typed patch object", "field not declared in schema", "cannot convert",
-		"json: cannot unmarshal",
-	},
-		func(text string) bool { return strings.Contains(err.Error(), text) })
-}
-
-// lacksRight reports whether an error means that the account lacks a permission. It returns false for admission
-// policies, webhooks and quotas, which also refuse requests with Forbidden.
-func lacksRight(err error) bool { return apierrors.IsForbidden(err) && !agentobjects.IsDenied(err) }
-
-// isTransient reports whether the API server, a webhook or an aggregated API is temporarily unavailable or
-// overloaded.
-func isTransient(err error) bool {
-	return !isMistake(err) &&
-		(apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
-			apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err))
-}
 
 // refusal is the refusal of one object of a new version by the API server.
 type refusal struct {
@@ -166,7 +77,7 @@ func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo
 		tried.denied = tried.denied || agentobjects.IsDenied(r.err)
 		if r.immutable {
 			tried.immutable[guard.KeyOf(r.object)] = struct{}{}
-			live, err := i.actor(m).owned(ctx, object.ResourceOf(r.object))
+			live, err := i.actor(m).Metadata(ctx, object.ResourceOf(r.object))
 			if err != nil {
 				return trial{}, err
 			}
@@ -185,7 +96,7 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 	var names []string
 	var uids []types.UID
 	for _, r := range p.recreate {
-		o, err := i.actor(m).owned(ctx, r)
+		o, err := i.actor(m).Metadata(ctx, r)
 		if err != nil {
 			return "", err
 		}
@@ -252,22 +163,22 @@ func (i *Installer) refusals(ctx context.Context, m *v1beta2.Manifest, known *me
 		if i.isSettled(known, o) {
 			continue
 		}
-		tried, err := a.applyObject(ctx, o, client.DryRunAll)
+		tried, err := a.Apply(ctx, o, client.DryRunAll)
 		switch {
 		case err == nil:
 			i.settleUnchanged(known, o, tried)
 			continue
-		case apierrors.IsNotFound(err), isTransient(err),
+		case apierrors.IsNotFound(err), account.IsTransient(err),
 			apierrors.IsForbidden(err) && (gk.Group == "rbac.authorization.k8s.io" || gk == object.PodKind):
 			continue
-		case isTemporary(err), ctx.Err() != nil:
+		case account.IsTemporary(err), ctx.Err() != nil:
 			return nil, err
 		}
-		immutable, probeErr := a.isImmutable(ctx, o, err)
+		immutable, probeErr := a.IsImmutable(ctx, o, err)
 		if probeErr != nil {
 			return nil, probeErr
 		}
-		refused = append(refused, refusal{object: o, err: objectError{guard.KeyOf(o), err}, immutable: immutable})
+		refused = append(refused, refusal{object: o, err: account.ObjectError{Key: guard.KeyOf(o), Err: err}, immutable: immutable})
 	}
 	return refused, nil
 }
@@ -283,33 +194,6 @@ func definedGroups(p plan) map[string]bool {
 	return defined
 }
 
-// isImmutable reports whether an object is refused only because of immutable fields. It dry-runs the creation,
-// because the API server returns AlreadyExists for an otherwise valid object.
-func (a *actor) isImmutable(ctx context.Context, o *unstructured.Unstructured, refused error) (bool, error) {
-	if !apierrors.IsInvalid(refused) || agentobjects.IsDenied(refused) ||
-		guard.IsCRD(o.GroupVersionKind().GroupKind()) && !namesImmutableFields(refused) {
-		return false, nil
-	}
-	err := a.cluster.Create(ctx, o.DeepCopy(), &client.CreateOptions{
-		DryRun: []string{metav1.DryRunAll}, Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict},
-	})
-	if err != nil && isTemporary(err) {
-		return false, err
-	}
-	return apierrors.IsAlreadyExists(err) && !agentobjects.IsDenied(err), nil
-}
-
-// namesImmutableFields reports whether an error lists only immutable fields.
-func namesImmutableFields(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
-		return false
-	}
-	return !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
-		return !strings.HasSuffix(c.Message, "field is immutable")
-	})
-}
-
 // judgeRefusals returns the problem that prevents a new version, or the objects that must be recreated for it.
 func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.Resource, problem *outcome.Finding) {
 	version := m.Annotations[v1beta2.AnnotationRecreate]
@@ -319,7 +203,7 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 		switch {
 		case !r.immutable:
 			wrong = append(wrong, r.err.Error())
-			forbidden = forbidden || lacksRight(r.err)
+			forbidden = forbidden || account.LacksRight(r.err)
 		case guard.MayRecreate(r.object, version) && r.stays != "":
 			wrong = append(wrong, r.err.Error()+": "+r.stays)
 		case guard.MayRecreate(r.object, version):

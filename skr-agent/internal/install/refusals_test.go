@@ -2,7 +2,6 @@ package install
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -13,13 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -78,56 +73,6 @@ func TestRefusedVersionReportsFix(t *testing.T) {
 	recreate, problem = judgeRefusals(m, nil)
 	require.Empty(t, recreate)
 	require.Nil(t, problem)
-}
-
-func TestAPIServerErrorsAreReadable(t *testing.T) {
-	job := object.JobKind
-	type podTemplate struct{ A, B map[string]string }
-	err := apierrors.NewInvalid(
-		job,
-		"x",
-		field.ErrorList{
-			field.Invalid(field.NewPath("spec", "template"), podTemplate{A: map[string]string{"a": "b"}},
-				"field is immutable"),
-		},
-	)
-	require.Equal(t, "Job kyma-system/x: spec.template: field is immutable",
-		objectError{guard.Key{Group: "batch", Kind: "Job", Namespace: home, Name: "x"}, err}.Error())
-	short := apierrors.NewInvalid(job, "x", field.ErrorList{
-		field.Invalid(field.NewPath("spec", "clusterIP"), "1.2.3.4", "field is immutable"),
-	})
-	require.Equal(t, `spec.clusterIP: Invalid value: "1.2.3.4": field is immutable`, plain(short))
-	require.Equal(t, "no", plain(errors.New("no")))
-}
-
-func TestErrorsCausedByModuleAreNotTemporary(t *testing.T) {
-	for name, c := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"value of the wrong type": {
-			apierrors.NewInternalError(
-				errors.New(
-					"failed to create typed patch object (kyma-system/x; /v1, Kind=ConfigMap): .data.a: expected " +
-						"string, got &value.valueUnstructured{Value:1}")), false,
-		},
-		"field is not in the schema": {
-			apierrors.NewInternalError(errors.New(".spec.b: field not declared in schema")), false,
-		},
-		"webhook is unavailable": {
-			apierrors.NewInternalError(
-				errors.New(`failed calling webhook "x": failed to call webhook: Post "https://x": connection refused`)),
-			true,
-		},
-		"API is unavailable": {apierrors.NewServiceUnavailable("x"), true},
-		"too many requests":  {apierrors.NewTooManyRequestsError("x"), true},
-		"API server timeout": {apierrors.NewTimeoutError("x", 1), true},
-		"Forbidden response": {apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("no")), false},
-	} {
-		if got := isTransient(fmt.Errorf("apply: %w", c.err)); got != c.want {
-			t.Errorf("%s: got isTransient %t, want %t", name, got, c.want)
-		}
-	}
 }
 
 const (

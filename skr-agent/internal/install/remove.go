@@ -9,8 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
@@ -266,7 +265,7 @@ func (i *Installer) stillHidden(
 	if defined {
 		return nil
 	}
-	why, err := i.hidden(ctx, r)
+	why, err := i.actors[""].Hidden(ctx, r)
 	if why != "" {
 		remaining.add(r, " (may still exist: "+why+")")
 	}
@@ -283,14 +282,14 @@ func (i *Installer) deleteObjects(
 	a := i.actor(m)
 	var lacking error
 	for _, r := range resources {
-		o, err := a.metadata(ctx, r)
+		o, err := a.ServedMetadata(ctx, r)
 		switch {
-		case errors.Is(err, errAbsentKind):
+		case errors.Is(err, account.ErrAbsentKind):
 			if o, err = nil, i.stillHidden(ctx, m, r, &left); err != nil {
 				return remainingObjects{}, err
 			}
 		case apierrors.IsInternalError(err):
-			left.add(r, fmt.Sprintf(" (cannot be read: %s)", plain(err)))
+			left.add(r, fmt.Sprintf(" (cannot be read: %s)", account.Text(err)))
 			continue
 		case err != nil:
 			return remainingObjects{}, fmt.Errorf("%s: %w", object.KeyOf(r), err)
@@ -301,21 +300,21 @@ func (i *Installer) deleteObjects(
 		}
 		r.Version = o.GroupVersionKind().Version // delete the object in the API version that could be read
 		if o.DeletionTimestamp.IsZero() {
-			err := a.cluster.Delete(ctx, object.Reference(r), client.Preconditions{UID: &o.UID},
+			err := a.Client.Delete(ctx, object.Reference(r), client.Preconditions{UID: &o.UID},
 				client.PropagationPolicy(metav1.DeletePropagationBackground))
 			switch {
 			case client.IgnoreNotFound(err) == nil:
 			case apierrors.IsForbidden(err):
 				lacking = fmt.Errorf("delete %s: %w", object.KeyOf(r), err)
 				continue
-			case isTemporary(err):
+			case account.IsTemporary(err):
 				return remainingObjects{}, fmt.Errorf("delete %s: %w", object.KeyOf(r), err)
 			default:
-				left.add(r, fmt.Sprintf(" (cannot be deleted: %s)", plain(err)))
+				left.add(r, fmt.Sprintf(" (cannot be deleted: %s)", account.Text(err)))
 				left.unanswered = left.unanswered || apierrors.IsInternalError(err)
 				continue
 			}
-			if o, err = a.owned(ctx, r); err != nil {
+			if o, err = a.Metadata(ctx, r); err != nil {
 				return remainingObjects{}, fmt.Errorf("%s: %w", object.KeyOf(r), err)
 			}
 		}
@@ -351,71 +350,13 @@ func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest, mine [
 		if !guard.IsCRD(object.GVKOf(r).GroupKind()) {
 			continue
 		}
-		names, err := i.actor(m).instances(ctx, r, ours)
+		names, err := i.actor(m).Instances(ctx, r, ours)
 		if err != nil {
 			return nil, err
 		}
 		found = append(found, names...)
 	}
 	return found, nil
-}
-
-// instances returns the names of a few custom resources of a CRD, except those for which ignore returns true. If they
-// cannot be listed, it returns a message instead.
-func (a *actor) instances(
-	ctx context.Context, crd v1beta2.Resource, ignore func(guard.Key, *metav1.PartialObjectMetadata) bool,
-) ([]string, error) {
-	definition, err := a.get(ctx, crd)
-	if err != nil || definition == nil || definition.GetDeletionTimestamp() != nil {
-		return nil, err
-	}
-	gvk, versions := guard.ServedKind(definition), guard.ServedVersions(definition)
-	if len(versions) == 0 {
-		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (no version is served)", gvk.Kind)},
-			nil
-	}
-	var found []string
-	for _, version := range versions {
-		gvk.Version = version
-		if found, err = a.instancesIn(ctx, gvk, ignore); !isUnconverted(err) && !isUnserved(err) {
-			break
-		}
-	}
-	switch {
-	case isUnserved(err):
-		return nil, nil // the CRD is not established, or is being deleted
-	case apierrors.IsInternalError(err):
-		const repair = "repair the conversion webhook of the CRD, or set its spec.conversion.strategy to None"
-		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (%s): %s", gvk.Kind, plain(err), repair)},
-			nil
-	case err != nil:
-		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
-	}
-	return found, nil
-}
-
-// instancesIn is like instances, but lists only one version.
-func (a *actor) instancesIn(
-	ctx context.Context, gvk schema.GroupVersionKind, ignore func(guard.Key, *metav1.PartialObjectMetadata) bool,
-) ([]string, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	var found []string
-	for {
-		if err := a.cluster.List(ctx, list, client.Limit(100), client.Continue(list.Continue)); err != nil {
-			return nil, err
-		}
-		for n := range list.Items {
-			o := &list.Items[n]
-			k := object.KeyIn(gvk.GroupKind(), o.Namespace, o.Name)
-			if !ignore(k, o) {
-				found = append(found, k.String())
-			}
-		}
-		if list.Continue == "" || len(found) > excerpt.Few {
-			return found, nil
-		}
-	}
 }
 
 // unmanage removes the agent's labels and annotations from the module's objects. It does not delete the objects.
@@ -426,7 +367,7 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 		objects = object.Union(objects, []v1beta2.Resource{defaultCR})
 	}
 	for _, r := range objects {
-		o, err := a.owned(ctx, r)
+		o, err := a.Metadata(ctx, r)
 		if err != nil {
 			return fmt.Errorf("%s: %w", object.KeyOf(r), err)
 		}
@@ -434,27 +375,19 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 			continue
 		}
 		if released {
-			if err := a.giveBack(ctx, r, i.FieldManager); err != nil {
+			if err := a.GiveBack(ctx, r, i.FieldManager); err != nil {
 				return fmt.Errorf("return %s to lifecycle-manager: %w", object.KeyOf(r), err)
 			}
 			if ok && object.KeyOf(r) == object.KeyOf(defaultCR) {
-				if err := a.releaseDefaultCR(ctx, o); err != nil {
+				if err := a.ReleaseDefaultCR(ctx, o); err != nil {
 					return fmt.Errorf("return %s to lifecycle-manager: %w", object.KeyOf(r), err)
 				}
 			}
 			continue
 		}
-		if err := a.unmark(ctx, o); err != nil {
+		if err := a.Unmark(ctx, o); err != nil {
 			return fmt.Errorf("remove the agent's marks from %s: %w", object.KeyOf(r), err)
 		}
 	}
 	return nil
-}
-
-// unmark removes the annotations and labels that identify the owner of an object. The label with the module's name
-// stays, so that the module can own the object again.
-func (a *actor) unmark(ctx context.Context, o *metav1.PartialObjectMetadata) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy,
-		v1beta2.AnnotationOwnedBy)
-	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)))
 }

@@ -65,7 +65,7 @@ func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (render.Inpu
 			}
 			return data, nil, err
 		},
-		capabilities: func() (render.Capabilities, error) { return i.actor(m).capabilities() },
+		capabilities: func() (render.Capabilities, error) { return i.actor(m).Capabilities() },
 	}
 	return sources.input(m, i.Namespace)
 }
@@ -178,27 +178,4 @@ func distinct(uses []images.Use) int {
 	}
 	slices.Sort(all)
 	return len(slices.Compact(all))
-}
-
-// capabilities returns the version and kinds of the API server, which Helm charts can query.
-func (a *actor) capabilities() (render.Capabilities, error) {
-	version, err := a.discovery.ServerVersion()
-	if err != nil {
-		return render.Capabilities{}, fmt.Errorf("read the Kubernetes version: %w", err)
-	}
-	_, lists, err := a.discovery.ServerGroupsAndResources()
-	if err != nil && len(lists) == 0 {
-		return render.Capabilities{}, fmt.Errorf("discover the resources in the cluster: %w", err)
-	}
-	// The result omits groups whose aggregated API is not available.
-	capabilities := render.Capabilities{Version: version.GitVersion}
-	for _, list := range lists {
-		capabilities.APIVersions = append(capabilities.APIVersions, list.GroupVersion)
-		for _, r := range list.APIResources {
-			capabilities.APIVersions = append(capabilities.APIVersions, list.GroupVersion+"/"+r.Kind)
-		}
-	}
-	slices.Sort(capabilities.APIVersions)
-	capabilities.APIVersions = slices.Compact(capabilities.APIVersions)
-	return capabilities, nil
 }

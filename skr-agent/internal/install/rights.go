@@ -7,15 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
@@ -26,17 +25,17 @@ import (
 // instead. rights then contains the reason.
 func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (rights, problem *outcome.Finding, err error) {
 	a := i.actor(m)
-	if a.user == "" {
+	if a.User == "" {
 		return nil, nil, nil
 	}
-	missing, err := a.lacks(ctx, guard.RightsFor(p.work(), i.plural))
-	if err != nil && isTransient(err) && ctx.Err() == nil {
+	missing, err := a.Lacks(ctx, guard.RightsFor(p.work(), a.Plural))
+	if err != nil && account.IsTransient(err) && ctx.Err() == nil {
 		rights = &outcome.Finding{
 			Unknown: true,
 			Reason:  v1beta2.ReasonRightsUnknown,
-			Message: fmt.Sprintf("the rights of %s could not be reviewed: %v", a.user, err),
+			Message: fmt.Sprintf("the rights of %s could not be reviewed: %v", a.User, err),
 		}
-		problem, err = a.refused(ctx, p)
+		problem, err = dryRunAll(ctx, a, p)
 		return rights, problem, err
 	}
 	if err != nil {
@@ -46,7 +45,7 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 		rights = &outcome.Finding{
 			OK:      true,
 			Reason:  v1beta2.ReasonRightsReviewed,
-			Message: "the rights of " + a.user + " were reviewed",
+			Message: "the rights of " + a.User + " were reviewed",
 		}
 	}
 	if len(missing) > 0 {
@@ -54,85 +53,30 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 			Reason: v1beta2.ReasonForbidden,
 			Message: fmt.Sprintf(
 				"nothing was applied: %s may not %s: grant this permission, or remove the objects from the module",
-				a.user, excerpt.FirstFew(missing)),
+				a.User, excerpt.FirstFew(missing)),
 		}, nil
 	}
 	if !installed(m) {
-		problem, err = a.refused(ctx, p)
+		problem, err = dryRunAll(ctx, a, p)
 	}
 	return rights, problem, err
 }
 
-func (i *Installer) plural(gvk schema.GroupVersionKind) (string, bool) {
-	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
-	if err != nil {
-		return "", false // ignore it; the plan reports unknown kinds
-	}
-	return mapping.Resource.Resource, true
-}
-
-// lacks returns the missing permissions of the account. It first checks permissions without object names, which
-// usually cover all objects of a kind.
-func (a *actor) lacks(ctx context.Context, needed []guard.Right) ([]string, error) {
-	wide := map[guard.Right]bool{}
-	var missing []string
-	for _, r := range needed {
-		all := r
-		all.Name = ""
-		allowed, asked := wide[all]
-		var err error
-		if !asked {
-			if allowed, err = a.may(ctx, all); err != nil {
-				return nil, err
-			}
-			wide[all] = allowed
-		}
-		if !allowed && r.Name != "" {
-			if allowed, err = a.may(ctx, r); err != nil {
-				return nil, err
-			}
-		}
-		if !allowed {
-			missing = append(missing, r.String())
-		}
-	}
-	slices.Sort(missing)
-	return slices.Compact(missing), nil
-}
-
-// may reports whether the account has a permission, with a SelfSubjectAccessReview.
-func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb:      r.Verb,
-			Group:     r.Group,
-			Resource:  r.Resource,
-			Namespace: r.Namespace,
-			Name:      r.Name,
-		},
-	}}
-	if err := a.cluster.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("review the permissions of %s: %w", a.user, err)
-	}
-	return review.Status.Allowed, nil
-}
-
-// refused dry-runs all objects and returns the first Forbidden error, for example of an admission policy.
-func (a *actor) refused(ctx context.Context, p plan) (*outcome.Finding, error) {
+// dryRunAll dry-runs all objects and returns the first Forbidden error, for example of an admission policy.
+func dryRunAll(ctx context.Context, a *account.Account, p plan) (*outcome.Finding, error) {
 	for _, o := range slices.Concat(p.shared, slices.Concat(p.stages[:]...)) {
-		err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.DryRunAll,
-			client.ForceOwnership)
+		_, err := a.Apply(ctx, o, client.DryRunAll)
 		switch {
 		case apierrors.IsForbidden(err):
 			why := v1beta2.ReasonForbidden
-			if !lacksRight(err) {
+			if !account.LacksRight(err) {
 				why = v1beta2.ReasonApplyFailed
 			}
 			return &outcome.Finding{
 				Reason:  why,
-				Message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, guard.KeyOf(o), err),
+				Message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.User, guard.KeyOf(o), err),
 			}, nil
-		case err != nil && (isTemporary(err) || ctx.Err() != nil):
+		case err != nil && (account.IsTemporary(err) || ctx.Err() != nil):
 			return nil, err
 		}
 	}
@@ -142,14 +86,14 @@ func (a *actor) refused(ctx context.Context, p plan) (*outcome.Finding, error) {
 // denied returns the outcome if the API server responds with Forbidden although the agent has checked the permissions.
 func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome.Outcome {
 	known, why := i.remembered(m), v1beta2.ReasonForbidden
-	if !lacksRight(err) {
+	if !account.LacksRight(err) {
 		why = v1beta2.ReasonApplyFailed
 	}
 	return outcome.Outcome{
 		State: v1beta2.StateError, Inventory: m.Status.Synced,
 		Ready: outcome.Finding{
 			Reason:  why,
-			Message: strings.TrimSpace(cmp.Or(i.actor(m).user, "the agent") + " lacks a right: " + err.Error()),
+			Message: strings.TrimSpace(cmp.Or(i.actor(m).User, "the agent") + " lacks a right: " + err.Error()),
 		},
 		Again: known.nextCheck(m.Generation, i.now(), 4*i.LookInterval),
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
@@ -120,16 +121,16 @@ func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstruct
 
 // before returns the agent's fields in the live object before an apply. It reads the object from the API server only if
 // the watch of its kind may be outdated.
-func (i *Installer) before(ctx context.Context, a *actor, o *unstructured.Unstructured, p plan) (ownFields, error) {
+func (i *Installer) before(ctx context.Context, a *account.Account, o *unstructured.Unstructured, p plan) (ownFields, error) {
 	if p.absent.Has(guard.KeyOf(o)) {
 		return ownFields{}, nil
 	}
 	if shown, sure := i.watches.shown(object.ResourceOf(o)); sure {
 		return shown, nil
 	}
-	live, err := a.owned(ctx, object.ResourceOf(o))
+	live, err := a.Metadata(ctx, object.ResourceOf(o))
 	if live == nil || err != nil {
-		if isUnconverted(err) {
+		if account.IsUnconverted(err) {
 			err = nil // ignore it, because applying the object returns it too
 		}
 		return ownFields{}, err

@@ -26,6 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
@@ -84,8 +85,8 @@ type Installer struct {
 	// cluster reads and writes Manifests without a cache. With an outdated inventory from a cache, the installer would
 	// lose track of objects.
 	cluster client.Client
-	cached  client.Reader     // lists Manifests from the manager's cache
-	actors  map[string]*actor // clients for the objects of modules, by user name
+	cached  client.Reader               // lists Manifests from the manager's cache
+	actors  map[string]*account.Account // clients for the objects of modules, by user name
 	watches *watches
 	plans   plans
 	records record.Book
@@ -100,9 +101,9 @@ type Installer struct {
 // Manifests.
 func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 	options = options.orDefaults()
-	actors := map[string]*actor{}
+	actors := map[string]*account.Account{}
 	for _, user := range options.Accounts.All() {
-		a, err := newActor(mgr, user, options.FieldManager)
+		a, err := account.New(mgr, user, options.FieldManager)
 		if err != nil {
 			return nil, fmt.Errorf("set up the installer: %w", err)
 		}
@@ -114,7 +115,7 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 	}
 	i := &Installer{
 		Options: options,
-		cluster: actors[""].cluster,
+		cluster: actors[""].Client,
 		cached:  mgr.GetCache(),
 		actors:  actors,
 		records: record.Book{Signer: options.Signer},
@@ -249,4 +250,8 @@ func (i *Installer) forget(name types.NamespacedName) {
 	i.plans.forget(name)
 	i.watches.take(name)
 	i.watches.takeCompleted(name)
+}
+
+func (i *Installer) actor(m *v1beta2.Manifest) *account.Account {
+	return i.actors[i.Accounts.Of(m.Module(), m.ModuleLabel())]
 }

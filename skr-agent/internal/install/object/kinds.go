@@ -1,6 +1,8 @@
 package object
 
 import (
+	"errors"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -22,5 +24,10 @@ var JobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 // PodKind is the kind of Pods.
 var PodKind = schema.GroupKind{Kind: "Pod"}
 
+// ErrUnknownKind means that the API server does not serve a kind.
+var ErrUnknownKind = errors.New("the API server does not serve this kind")
+
 // Intercepts reports whether a kind is a webhook, an admission policy or an aggregated API.
-func Intercepts(gk schema.GroupKind) bool { return gk.Group == guard.AdmissionGroup || gk == APIServiceKind }
+func Intercepts(gk schema.GroupKind) bool {
+	return gk.Group == guard.AdmissionGroup || gk == APIServiceKind
+}

@@ -1,4 +1,9 @@
-package install
+// Package account reads and writes the objects of modules with the permissions of each module's account.
+//
+// Its methods send requests and return the results. They decide only about API versions: an object is read, listed and
+// deleted in any version that works. The functions for errors distinguish a mistake of the module, a missing permission
+// and a temporary problem of the API server.
+package account
 
 import (
 	"context"
@@ -15,17 +20,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// actor reads and writes a module's objects with the permissions of the module's account. All requests for a module
+// Account reads and writes a module's objects with the permissions of the module's account. All requests for a module
 // must use it, because a request with the agent's own permissions would give them to the module (CVE-2026-41050).
-type actor struct {
-	user      string // the impersonated user; empty for the agent itself
-	cluster   client.Client
+type Account struct {
+	User      string // the impersonated user; empty for the agent itself
+	Client    client.Client
 	manager   string // field manager of apply requests
 	discovery discovery.DiscoveryInterface
 	pods      rest.Interface // for the logs of containers
 }
 
-func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
+// New returns the account with the given user name, or the agent's own account if user is empty.
+func New(mgr ctrl.Manager, user, fieldManager string) (*Account, error) {
 	config, http := mgr.GetConfig(), mgr.GetHTTPClient()
 	if user != "" {
 		var err error
@@ -50,43 +56,39 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &actor{user: user, cluster: cluster, manager: fieldManager, discovery: served, pods: pods}, nil
+	return &Account{User: user, Client: cluster, manager: fieldManager, discovery: served, pods: pods}, nil
 }
 
-func (i *Installer) actor(m *v1beta2.Manifest) *actor {
-	return i.actors[i.Accounts.Of(m.Module(), m.ModuleLabel())]
-}
-
-// get returns the live object in any served version, or nil if it does not exist.
-func (a *actor) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unstructured, error) {
+// Get returns the live object in any served version, or nil if it does not exist.
+func (a *Account) Get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unstructured, error) {
 	var o *unstructured.Unstructured
 	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {
 		o = object.Reference(r)
-		return a.cluster.Get(ctx, client.ObjectKeyFromObject(o), o)
+		return a.Client.Get(ctx, client.ObjectKeyFromObject(o), o)
 	})
-	if isAbsent(err) || errors.Is(err, errAbsentKind) {
+	if isAbsent(err) || errors.Is(err, ErrAbsentKind) {
 		return nil, nil
 	}
 	return o, err
 }
 
-// owned returns the metadata of the live object in any served version, or nil if it does not exist.
-func (a *actor) owned(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
-	o, err := a.metadata(ctx, r)
-	if errors.Is(err, errAbsentKind) {
+// Metadata returns the metadata of the live object in any served version, or nil if it does not exist.
+func (a *Account) Metadata(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
+	o, err := a.ServedMetadata(ctx, r)
+	if errors.Is(err, ErrAbsentKind) {
 		return nil, nil
 	}
 	return o, err
 }
 
-// metadata is like owned, but returns errAbsentKind if the kind does not exist. The result has the API version in
+// ServedMetadata is like Metadata, but returns ErrAbsentKind if the kind does not exist. The result has the API version in
 // which it was read.
-func (a *actor) metadata(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
+func (a *Account) ServedMetadata(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
 	var o *metav1.PartialObjectMetadata
 	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {
 		o = &metav1.PartialObjectMetadata{}
 		o.SetGroupVersionKind(object.GVKOf(r))
-		err := a.cluster.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, o)
+		err := a.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, o)
 		o.SetGroupVersionKind(object.GVKOf(r))
 		return err
 	})

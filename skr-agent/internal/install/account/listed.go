@@ -1,4 +1,4 @@
-package install
+package account
 
 import (
 	"context"
@@ -29,24 +29,25 @@ type listing struct {
 	namespace string
 }
 
-// listed contains the metadata of all objects of each listed kind and namespace.
-type listed map[listing]map[guard.Key]*metav1.PartialObjectMetadata
+// Listed contains the metadata of all objects of each listed kind and namespace.
+type Listed map[listing]map[guard.Key]*metav1.PartialObjectMetadata
 
-var errNotListed = errors.New("kind was not listed")
+// ErrNotListed means that the objects of a kind and namespace were not listed.
+var ErrNotListed = errors.New("kind was not listed")
 
-// object returns the metadata of an object, or nil if the object does not exist. It returns errNotListed if the objects
+// Object returns the metadata of an object, or nil if the object does not exist. It returns errNotListed if the objects
 // of this kind and namespace were not listed.
-func (l listed) object(k guard.Key) (*metav1.PartialObjectMetadata, error) {
+func (l Listed) Object(k guard.Key) (*metav1.PartialObjectMetadata, error) {
 	all, ok := l[listing{k.GroupKind(), k.Namespace}]
 	if !ok {
-		return nil, errNotListed
+		return nil, ErrNotListed
 	}
 	return all[k], nil
 }
 
-// list lists the metadata of the given objects, with one request for each kind and namespace. The result omits groups
+// List lists the metadata of the given objects, with one request for each kind and namespace. The result omits groups
 // of fewer than fewToList objects, lists with more than maxListed objects, and kinds that cannot be listed.
-func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) (listed, error) {
+func (a *Account) List(ctx context.Context, objects []*unstructured.Unstructured) (Listed, error) {
 	counts := map[listing]int{}
 	versions := map[listing]schema.GroupVersion{}
 	for _, o := range objects {
@@ -55,16 +56,16 @@ func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) 
 		counts[of]++
 		versions[of] = o.GroupVersionKind().GroupVersion()
 	}
-	found := listed{}
+	found := Listed{}
 	for of, n := range counts {
 		if n < fewToList {
 			continue
 		}
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(versions[of].WithKind(of.Kind + "List"))
-		err := a.cluster.List(ctx, list, client.InNamespace(of.namespace), client.Limit(maxListed))
+		err := a.Client.List(ctx, list, client.InNamespace(of.namespace), client.Limit(maxListed))
 		switch {
-		case isUnserved(err), isUnconverted(err), apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err),
+		case IsUnserved(err), IsUnconverted(err), apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err),
 			err == nil && list.Continue != "":
 			continue
 		case err != nil:
@@ -79,23 +80,4 @@ func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) 
 		found[of] = all
 	}
 	return found, nil
-}
-
-// isUndefined reports whether an object cannot exist yet, because its CRD is part of the plan and the API server does
-// not serve the kind. It records such an object as absent.
-func (p *plan) isUndefined(o *unstructured.Unstructured) bool {
-	gvk := o.GroupVersionKind()
-	if !p.unserved[gvk.GroupKind()] {
-		return false
-	}
-	for _, definition := range p.stages[0] {
-		if !p.absent.Has(guard.KeyOf(definition)) || !guard.IsCRD(definition.GroupVersionKind().GroupKind()) {
-			continue
-		}
-		if served := guard.ServedKind(definition); served.Group == gvk.Group && served.Kind == gvk.Kind {
-			p.absent[guard.KeyOf(o)] = struct{}{}
-			return true
-		}
-	}
-	return false
 }
