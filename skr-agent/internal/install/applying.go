@@ -15,16 +15,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
 // Server-side apply needs one request per object, without a dry run or a read. The API server does not write
 // unchanged objects, and its response shows whether an object changed (see ownFields).
-
-// maxPassWait limits how long a reconciliation waits for a watch or a CRD. After this time, the reconciliation ends, so
-// that the worker can reconcile other modules.
-const maxPassWait = 1500 * time.Millisecond
 
 // servedAfter is the usual time until the API server serves the kind of a new CRD. A watch that starts earlier fails
 // once.
@@ -47,7 +44,7 @@ func (i *Installer) applyPlan(
 		}
 	}
 	defined := definedGroups(p)
-	i.watches.begin(p.inventory, defined)
+	i.watches.StartAll(p.inventory, defined)
 	var refused []error
 	for _, stage := range p.stages {
 		stage = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
@@ -60,7 +57,7 @@ func (i *Installer) applyPlan(
 		if len(stage) == 0 {
 			continue
 		}
-		inPlace, err := i.ensureWatches(ctx, object.ResourcesOf(stage), defined)
+		inPlace, err := i.watches.Await(ctx, object.ResourcesOf(stage), defined)
 		switch {
 		case meta.IsNoMatchError(err) && len(refused) > 0:
 			return applied, "", errors.Join(refused...)
@@ -92,7 +89,7 @@ func (i *Installer) applyPlan(
 // unlistable returns the reason why the API server cannot list a kind, or nil if the watch of this kind works. It sends
 // its own list request, because the watch retries without reporting an error.
 func (i *Installer) unlistable(ctx context.Context, a *account.Account, r v1beta2.Resource) error {
-	if !i.watches.unsynced(r) {
+	if !i.watches.Unsynced(r) {
 		return nil
 	}
 	return a.ListError(ctx, r)
@@ -153,36 +150,7 @@ func (i *Installer) applyStage(
 	return applied, errors.Join(refused...)
 }
 
-// ensureWatches starts the watches of resources and waits up to maxPassWait until they run.
-func (i *Installer) ensureWatches(
-	ctx context.Context, resources []v1beta2.Resource, defined map[string]bool,
-) (bool, error) {
-	started := time.Now()
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
-		inPlace, err := i.watches.ensure(resources)
-		coming := err == nil
-		if meta.IsNoMatchError(err) {
-			coming = slices.ContainsFunc(resources, func(r v1beta2.Resource) bool { return defined[r.Group] })
-			pause = 200 * time.Millisecond
-		}
-		if inPlace || !coming || time.Since(started) > maxPassWait || !sleep(ctx, pause) {
-			return inPlace, err
-		}
-	}
-}
-
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
-// unestablished waits up to maxPassWait until the API server serves the CRDs of a stage. It returns a message about
+// unestablished waits up to maxWait until the API server serves the CRDs of a stage. It returns a message about
 // the first CRD that is not served.
 func (i *Installer) unestablished(
 	ctx context.Context, a *account.Account, known *memo, stage []*unstructured.Unstructured,
@@ -206,15 +174,15 @@ func (i *Installer) unestablished(
 			if state == v1beta2.StateReady {
 				break
 			}
-			if live == nil || time.Since(started) > maxPassWait {
+			if live == nil || time.Since(started) > drift.MaxWait {
 				return fmt.Sprintf("waiting for %s: %s", k, message), nil
 			}
-			i.watches.awaitChange(ctx, object.ResourceOf(o), live.GetResourceVersion())
+			i.watches.AwaitChange(ctx, object.ResourceOf(o), live.GetResourceVersion())
 			live, waited = nil, true
 		}
 	}
 	if waited {
-		sleep(ctx, servedAfter)
+		drift.Sleep(ctx, servedAfter)
 	}
 	return "", nil
 }
@@ -222,5 +190,5 @@ func (i *Installer) unestablished(
 // isReady reports whether an object was ready at the last check and has not changed since then, according to its watch.
 func (i *Installer) isReady(known *memo, r v1beta2.Resource) bool {
 	version := known.ready[object.KeyOf(r)]
-	return version != "" && version == i.watches.version(r)
+	return version != "" && version == i.watches.Version(r)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
@@ -94,13 +95,13 @@ func (n *inspection) missed(err error) {
 
 // objects adds the module's objects to the details. Objects that are not ready come first.
 func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[guard.Key]bundle.DetailedObject,
-	seen *watches) {
+	seen *drift.Watches) {
 	var all []bundle.DetailedObject
 	for _, r := range object.Union(inventory, telling) {
 		o, known := states[object.KeyOf(r)]
 		if !known {
 			o = detailed(object.KeyOf(r), "", "")
-			if seen.version(r) != "" {
+			if seen.Version(r) != "" {
 				o.State = string(v1beta2.StateReady)
 			}
 		}

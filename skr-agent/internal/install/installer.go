@@ -143,13 +143,13 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome.O
 	if err := i.recordCompleted(ctx, m); err != nil {
 		return outcome.Outcome{}, err
 	}
-	changed := i.watches.take(name)
+	changed := i.watches.TakeChanged(name)
 	changed.KeepOnly(i.kept(m)) // ignore changes of objects that the module does not contain
 	todo := next(m, *known, changed, i.now(), i.Resync)
 	var heldBack time.Duration
 	if todo == stepCorrect {
 		if heldBack = known.holdBack(i.now()); heldBack > 0 {
-			i.watches.giveBack(name, changed)
+			i.watches.Restore(name, changed)
 			todo = stepCheck
 		}
 	}
@@ -166,7 +166,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome.O
 			changed = i.correctApplied(ctx, m, known, changed)
 		}
 		if err != nil || out.State != "" {
-			i.watches.giveBack(name, changed)
+			i.watches.Restore(name, changed)
 			return out, err
 		}
 	}

@@ -71,11 +71,11 @@ func (i *Installer) addCompletedJobs(ctx context.Context, m *v1beta2.Manifest, j
 // recordCompleted records the Jobs that completed and were deleted according to their watch.
 func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) error {
 	name := client.ObjectKeyFromObject(m)
-	jobs := i.watches.takeCompleted(name)
+	jobs := i.watches.TakeCompleted(name)
 	err := i.addCompletedJobs(ctx, m, jobs)
 	if err != nil {
 		for k := range jobs {
-			i.watches.markCompleted(name, k)
+			i.watches.MarkCompleted(name, k)
 		}
 	}
 	return err

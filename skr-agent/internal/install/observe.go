@@ -129,7 +129,7 @@ func (i *Installer) cachedObject(before *memo, r v1beta2.Resource) *unstructured
 	if o := before.fresh[k]; o != nil {
 		return o
 	}
-	if o := before.objects[k]; o != nil && o.GetResourceVersion() == i.watches.version(r) {
+	if o := before.objects[k]; o != nil && o.GetResourceVersion() == i.watches.Version(r) {
 		return o
 	}
 	return nil
@@ -191,7 +191,7 @@ func (i *Installer) createDefaultCR(
 		return false, "", nil
 	}
 	r := object.ResourceOf(p.defaultCR)
-	switch inPlace, err := i.ensureWatches(ctx, []v1beta2.Resource{r}, definedGroups(p)); {
+	switch inPlace, err := i.watches.Await(ctx, []v1beta2.Resource{r}, definedGroups(p)); {
 	case meta.IsNoMatchError(err):
 		return false, "waiting for the API server to serve the default CR: " + err.Error(), nil
 	case err != nil:
@@ -199,7 +199,7 @@ func (i *Installer) createDefaultCR(
 	case !inPlace:
 		return false, "waiting for watches to start", nil
 	}
-	if i.watches.isMarked(r, by.Mark) {
+	if i.watches.IsMarked(r, by.Mark) {
 		return false, "", nil
 	}
 	if !p.absent.Has(object.KeyOf(r)) {

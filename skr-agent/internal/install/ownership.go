@@ -79,7 +79,7 @@ func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *
 	for _, part := range [2][]*unstructured.Unstructured{slices.Clone(p.stages[0]), rest} {
 		part = slices.DeleteFunc(part, func(o *unstructured.Unstructured) bool {
 			return o == nil || whole && o != p.defaultCR && before.Has(guard.KeyOf(o)) ||
-				i.watches.isMarked(object.ResourceOf(o), by.Mark) || p.isUndefined(o)
+				i.watches.IsMarked(object.ResourceOf(o), by.Mark) || p.isUndefined(o)
 		})
 		found, err := a.List(ctx, part)
 		if err != nil {

@@ -146,7 +146,7 @@ func (i *Installer) correctLeaving(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, stay []v1beta2.Resource,
 ) error {
 	name := client.ObjectKeyFromObject(m)
-	changed := i.watches.take(name)
+	changed := i.watches.TakeChanged(name)
 	changed.KeepOnly(object.KeysOf(stay))
 	if known.checked != m.Generation {
 		changed = object.KeysOf(stay)
@@ -155,12 +155,12 @@ func (i *Installer) correctLeaving(
 		return nil
 	}
 	if known.holdBack(i.now()) > 0 {
-		i.watches.giveBack(name, changed)
+		i.watches.Restore(name, changed)
 		return nil
 	}
 	corrected, err := i.apply(ctx, m, known, stepCorrect, changed)
 	if err != nil || corrected.State != "" {
-		i.watches.giveBack(name, changed)
+		i.watches.Restore(name, changed)
 		return err
 	}
 	known.checked, known.checkedAt = m.Generation, i.now()
@@ -237,7 +237,7 @@ func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1
 			needed = append(needed, r)
 		}
 	}
-	i.watches.retain(needed)
+	i.watches.Retain(needed)
 }
 
 // remainingObjects contains the objects that still exist after a deletion, with a message for each.

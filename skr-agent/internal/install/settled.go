@@ -1,61 +1,26 @@
 package install
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
-	"hash/fnv"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
-
-// ownFields identifies the agent's fields in an object. fields is a fingerprint of the agent's entry in managedFields,
-// and at is the time of this entry. Both stay the same until another client changes the agent's fields or the agent
-// applies a change.
-type ownFields struct{ fields, at string }
-
-// ownFieldsOf returns the agent's fields from managedFields. The fingerprint does not depend on the order of JSON
-// fields.
-func ownFieldsOf(entries []metav1.ManagedFieldsEntry, manager string) ownFields {
-	sum := fnv.New128a()
-	var own ownFields
-	for _, e := range entries {
-		isApply := e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
-		if e.Manager != manager || !isApply || e.FieldsV1 == nil {
-			continue
-		}
-		raw := e.FieldsV1.GetRawBytes()
-		var set fieldpath.Set
-		if err := set.FromJSON(bytes.NewReader(raw)); err == nil {
-			if canonical, err := set.ToJSON(); err == nil {
-				raw = canonical
-			}
-		}
-		_, _ = sum.Write(raw)
-		if e.Time != nil {
-			own.at = e.Time.UTC().Format(time.RFC3339)
-		}
-	}
-	own.fields = base64.RawStdEncoding.EncodeToString(sum.Sum(nil))
-	return own
-}
 
 // settled describes an object that matched the module's content when the agent last applied it. content is the hash of
 // the applied content, and own identifies the agent's fields after the apply. If a watch shows other fields, the object
 // does not match anymore.
 type settled struct {
 	content [sha256.Size]byte
-	own     ownFields
+	own     drift.Fields
 }
 
 func contentOf(o *unstructured.Unstructured) [sha256.Size]byte {
@@ -73,15 +38,14 @@ func (i *Installer) isSettled(known *memo, o *unstructured.Unstructured) bool {
 	if !ok || was.content != contentOf(o) {
 		return false
 	}
-	shown, sure := i.watches.shown(object.ResourceOf(o))
+	shown, sure := i.watches.AppliedFields(object.ResourceOf(o))
 	return sure && shown == was.own
 }
 
 // settle records the API server's response to an apply. It returns the agent's fields in the applied object.
-func (i *Installer) settle(known *memo, o, live *unstructured.Unstructured) ownFields {
+func (i *Installer) settle(known *memo, o, live *unstructured.Unstructured) drift.Fields {
 	k := guard.KeyOf(o)
-	own := ownFieldsOf(live.GetManagedFields(), i.FieldManager)
-	i.watches.wrote(k, writing{live.GetUID(), live.GetResourceVersion(), own})
+	own := i.watches.RecordApply(k, live)
 	known.settleAs(o, own)
 	if known.ready[k] != live.GetResourceVersion() {
 		delete(known.ready, k)
@@ -93,7 +57,7 @@ func (i *Installer) settle(known *memo, o, live *unstructured.Unstructured) ownF
 	return own
 }
 
-func (k *memo) settleAs(o *unstructured.Unstructured, own ownFields) {
+func (k *memo) settleAs(o *unstructured.Unstructured, own drift.Fields) {
 	if k.settled == nil {
 		k.settled = map[guard.Key]settled{}
 	}
@@ -111,9 +75,9 @@ func (k *memo) keepFresh(of guard.Key, live *unstructured.Unstructured) {
 // settleUnchanged marks an object as matching the content if a dry run did not change it. It ignores objects that were
 // applied in the last five seconds, because times in managedFields have a resolution of one second.
 func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstructured) {
-	own := ownFieldsOf(tried.GetManagedFields(), i.FieldManager)
-	at, err := time.Parse(time.RFC3339, own.at)
-	shown, sure := i.watches.shown(object.ResourceOf(o))
+	own := drift.FieldsOf(tried.GetManagedFields(), i.FieldManager)
+	at, err := time.Parse(time.RFC3339, own.At)
+	shown, sure := i.watches.AppliedFields(object.ResourceOf(o))
 	if err == nil && sure && shown == own && i.now().Sub(at).Abs() > 5*time.Second {
 		known.settleAs(o, own)
 	}
@@ -121,11 +85,11 @@ func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstruct
 
 // before returns the agent's fields in the live object before an apply. It reads the object from the API server only if
 // the watch of its kind may be outdated.
-func (i *Installer) before(ctx context.Context, a *account.Account, o *unstructured.Unstructured, p plan) (ownFields, error) {
+func (i *Installer) before(ctx context.Context, a *account.Account, o *unstructured.Unstructured, p plan) (drift.Fields, error) {
 	if p.absent.Has(guard.KeyOf(o)) {
-		return ownFields{}, nil
+		return drift.Fields{}, nil
 	}
-	if shown, sure := i.watches.shown(object.ResourceOf(o)); sure {
+	if shown, sure := i.watches.AppliedFields(object.ResourceOf(o)); sure {
 		return shown, nil
 	}
 	live, err := a.Metadata(ctx, object.ResourceOf(o))
@@ -133,7 +97,7 @@ func (i *Installer) before(ctx context.Context, a *account.Account, o *unstructu
 		if account.IsUnconverted(err) {
 			err = nil // ignore it, because applying the object returns it too
 		}
-		return ownFields{}, err
+		return drift.Fields{}, err
 	}
-	return ownFieldsOf(live.ManagedFields, i.FieldManager), nil
+	return drift.FieldsOf(live.ManagedFields, i.FieldManager), nil
 }

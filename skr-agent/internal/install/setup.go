@@ -27,6 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
@@ -87,7 +88,7 @@ type Installer struct {
 	cluster client.Client
 	cached  client.Reader               // lists Manifests from the manager's cache
 	actors  map[string]*account.Account // clients for the objects of modules, by user name
-	watches *watches
+	watches *drift.Watches
 	plans   plans
 	records record.Book
 	events  events.EventRecorder
@@ -119,7 +120,7 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 		cached:  mgr.GetCache(),
 		actors:  actors,
 		records: record.Book{Signer: options.Signer},
-		watches: newWatches(lister, mgr.GetRESTMapper(), options.FieldManager),
+		watches: drift.New(lister, mgr.GetRESTMapper(), options.FieldManager),
 		events:  mgr.GetEventRecorder(options.FieldManager),
 		now:     time.Now,
 		memos:   map[types.NamespacedName]*memo{},
@@ -248,8 +249,8 @@ func (i *Installer) forget(name types.NamespacedName) {
 	defer i.mu.Unlock()
 	delete(i.memos, name)
 	i.plans.forget(name)
-	i.watches.take(name)
-	i.watches.takeCompleted(name)
+	i.watches.TakeChanged(name)
+	i.watches.TakeCompleted(name)
 }
 
 func (i *Installer) actor(m *v1beta2.Manifest) *account.Account {

@@ -1,4 +1,4 @@
-package install
+package drift
 
 import (
 	"errors"
@@ -23,19 +23,19 @@ func TestApplyIsRecordedByObjectUID(t *testing.T) {
 		t.Fatal(err)
 	}
 	deployment := schema.GroupKind{Group: "apps", Kind: "Deployment"}
-	w := newWatches(nil, nil, "agent")
-	w.kinds[deployment] = &kindWatch{version: "v1", objects: store, synced: func() bool { return true }}
+	w := New(nil, nil, "agent")
+	w.kinds[deployment] = &kindWatch{Version: "v1", objects: store, synced: func() bool { return true }}
 	k := object.KeyIn(deployment, "apps", "web")
-	w.wrote(k, writing{"first", "7", ownFields{"ours", "2"}})
+	w.wrote(k, writing{"first", "7", Fields{"ours", "2"}})
 	web := v1beta2.Resource{
 		Name: "web", Namespace: "apps",
 		GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 	}
-	if own, sure := w.shown(web); !sure || own.fields != "others" {
+	if own, sure := w.AppliedFields(web); !sure || own.fields != "others" {
 		t.Errorf("another object with the same name: got %+v, sure %t, want the fields of the watch", own, sure)
 	}
-	w.wrote(k, writing{"second", "9", ownFields{"ours", "2"}})
-	if own, _ := w.shown(web); own.fields != "ours" {
+	w.wrote(k, writing{"second", "9", Fields{"ours", "2"}})
+	if own, _ := w.AppliedFields(web); own.fields != "ours" {
 		t.Errorf("applied object: got %+v, want the fields of the apply", own)
 	}
 	before := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "web", UID: "first"}}
@@ -57,22 +57,22 @@ func TestWatchIsUnreliableAfterFailure(t *testing.T) {
 	if err := store.Add(shown); err != nil {
 		t.Fatal(err)
 	}
-	watch := &kindWatch{version: "v1", objects: store, synced: func() bool { return true }}
-	w := &watches{kinds: map[schema.GroupKind]*kindWatch{{Group: "apps", Kind: "Deployment"}: watch}}
+	watch := &kindWatch{Version: "v1", objects: store, synced: func() bool { return true }}
+	w := &Watches{kinds: map[schema.GroupKind]*kindWatch{{Group: "apps", Kind: "Deployment"}: watch}}
 	web := v1beta2.Resource{
 		Name:             "web",
 		Namespace:        "apps",
 		GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 	}
-	if got := w.version(web); got != "7" {
+	if got := w.Version(web); got != "7" {
 		t.Fatalf("working watch: got version %q, want 7", got)
 	}
 	watch.failed(t.Context(), &cache.Reflector{}, errors.New("conversion webhook is not available"))
-	if got := w.version(web); got != "" {
+	if got := w.Version(web); got != "" {
 		t.Errorf("watch after a failure: got version %q, want none", got)
 	}
 	watch.broke.Store(time.Now().Add(-unsureAfterBreak).UnixNano())
-	if got := w.version(web); got != "7" {
+	if got := w.Version(web); got != "7" {
 		t.Errorf("watch after unsureAfterBreak: got version %q, want 7", got)
 	}
 }
