@@ -249,11 +249,11 @@ func (i *Installer) failed(m *v1beta2.Manifest, known *memo, out outcome.Outcome
 // plan renders the content of a Manifest and returns the plan. The finding is a problem that the module causes. All
 // errors are temporary.
 func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *outcome.Finding, error) {
-	content, problem, err := i.rendered(ctx, m)
+	content, problem, err := i.renderer.Module(ctx, m, i.actor(m).Capabilities)
 	if err != nil || problem != nil {
 		return plan{}, problem, err
 	}
-	p, err := makePlan(content.objects, content.defaultCR, m.Status.Synced, i.owner(m), i.actors[""].Scope)
+	p, err := makePlan(content.Objects, content.DefaultCR, m.Status.Synced, i.owner(m), i.actors[""].Scope)
 	if err == nil && (m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore || !m.DeletionTimestamp.IsZero()) {
 		p.defaultCR = nil
 	}
@@ -270,7 +270,7 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *outco
 		p.shared[n] = guard.NameAndLabels(o)
 	}
 	p.resources, p.images = outcome.Finding{OK: true, Reason: v1beta2.ReasonRendered,
-		Message: fmt.Sprintf("content has %d objects", len(content.objects))}, content.images
+		Message: fmt.Sprintf("content has %d objects", len(content.Objects))}, content.Images
 	problem, err = i.claimed(ctx, m, &p)
 	return p, problem, err
 }

@@ -25,11 +25,11 @@ const handOverInterval = time.Second
 // wanted returns the objects in the content of the requested version. It returns false if the content cannot be
 // rendered or installed.
 func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (object.Keys, bool, error) {
-	content, problem, err := i.rendered(ctx, m)
+	content, problem, err := i.renderer.Module(ctx, m, i.actor(m).Capabilities)
 	if err != nil || problem != nil {
 		return nil, false, err
 	}
-	p, err := makePlan(content.objects, content.defaultCR, nil, i.owner(m), i.actors[""].Scope)
+	p, err := makePlan(content.Objects, content.DefaultCR, nil, i.owner(m), i.actors[""].Scope)
 	if err != nil {
 		if account.IsTemporary(err) {
 			return nil, false, err

@@ -30,6 +30,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/rendering"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -85,14 +86,15 @@ type Installer struct {
 	Options
 	// cluster reads and writes Manifests without a cache. With an outdated inventory from a cache, the installer would
 	// lose track of objects.
-	cluster client.Client
-	cached  client.Reader               // lists Manifests from the manager's cache
-	actors  map[string]*account.Account // clients for the objects of modules, by user name
-	watches *drift.Watches
-	plans   plans
-	records record.Book
-	events  events.EventRecorder
-	now     func() time.Time
+	cluster  client.Client
+	cached   client.Reader               // lists Manifests from the manager's cache
+	actors   map[string]*account.Account // clients for the objects of modules, by user name
+	watches  *drift.Watches
+	plans    plans
+	renderer rendering.Renderer
+	records  record.Book
+	events   events.EventRecorder
+	now      func() time.Time
 
 	mu    sync.Mutex
 	memos map[types.NamespacedName]*memo // only the worker that reconciles a Manifest uses its memo
@@ -115,16 +117,17 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 		return nil, fmt.Errorf("set up the installer: %w", err)
 	}
 	i := &Installer{
-		Options: options,
-		cluster: actors[""].Client,
-		cached:  mgr.GetCache(),
-		actors:  actors,
-		records: record.Book{Signer: options.Signer},
-		watches: drift.New(lister, mgr.GetRESTMapper(), options.FieldManager),
-		events:  mgr.GetEventRecorder(options.FieldManager),
-		now:     time.Now,
-		memos:   map[types.NamespacedName]*memo{},
-		plans:   plans{kept: map[types.NamespacedName]packedPlan{}},
+		Options:  options,
+		cluster:  actors[""].Client,
+		cached:   mgr.GetCache(),
+		actors:   actors,
+		records:  record.Book{Signer: options.Signer},
+		watches:  drift.New(lister, mgr.GetRESTMapper(), options.FieldManager),
+		events:   mgr.GetEventRecorder(options.FieldManager),
+		now:      time.Now,
+		renderer: rendering.Renderer{Content: options.Content, Render: options.Render, Namespace: options.Namespace},
+		memos:    map[types.NamespacedName]*memo{},
+		plans:    plans{kept: map[types.NamespacedName]packedPlan{}},
 	}
 	// Ignore changes of the status, which this controller writes.
 	worthwhile := predicate.And(

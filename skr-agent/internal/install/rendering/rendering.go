@@ -1,4 +1,8 @@
-package install
+// Package rendering renders the content of Manifests to objects.
+//
+// Its input is a Manifest and the content store. Its output is the module's objects, with the runtime's values, redirected
+// images and pull Secrets, or the problem in the module's content. It does not write to the cluster.
+package rendering
 
 import (
 	"cmp"
@@ -20,43 +24,59 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
-type rendering struct {
-	objects []*unstructured.Unstructured
-	// defaultCR is the Manifest's default CR with the runtime's values. Nil if it has none.
-	defaultCR *unstructured.Unstructured
-	// images is the finding of comparing the objects' images with the images that the component lists.
-	images outcome.Finding
+// Rendering contains the rendered objects of a Manifest.
+type Rendering struct {
+	Objects []*unstructured.Unstructured
+	// DefaultCR is the Manifest's default CR with the runtime's values. Nil if it has none.
+	DefaultCR *unstructured.Unstructured
+	// Images is the finding of comparing the objects' images with the images that the component lists.
+	Images outcome.Finding
 }
 
-// rendered returns the objects of a Manifest. Their images already refer to the configured mirrors. The finding is a
-// problem that the module causes. All errors are temporary.
-func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (rendering, *outcome.Finding, error) {
-	in, problem, err := i.input(ctx, m)
+// Renderer renders the content of Manifests.
+type Renderer struct {
+	// Content contains the blobs that Manifests reference by digest.
+	Content *contentstore.Store
+	// Render renders content to objects, with limits for time and memory.
+	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
+	// Namespace is the default namespace of objects.
+	Namespace string
+}
+
+// Module returns the objects of a Manifest. Their images already refer to the configured mirrors. capabilities reads
+// the version and kinds of the API server, which only charts need. The finding is a problem that the module causes. All
+// errors are temporary.
+func (r Renderer) Module(
+	ctx context.Context, m *v1beta2.Manifest, capabilities func() (render.Capabilities, error),
+) (Rendering, *outcome.Finding, error) {
+	in, problem, err := r.input(ctx, m, capabilities)
 	if problem != nil || err != nil {
-		return rendering{}, problem, err
+		return Rendering{}, problem, err
 	}
-	objects, err := i.Render(ctx, in)
+	objects, err := r.Render(ctx, in)
 	switch {
 	case ctx.Err() != nil:
-		return rendering{}, nil, ctx.Err()
+		return Rendering{}, nil, ctx.Err()
 	case errors.Is(err, render.ErrNotRun):
-		return rendering{}, nil, err
+		return Rendering{}, nil, err
 	case err != nil:
-		return rendering{}, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
+		return Rendering{}, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
 	}
 	defaultCR, problem := defaultCRWith(m, in.Substitute)
 	if problem != nil {
-		return rendering{}, problem, nil
+		return Rendering{}, problem, nil
 	}
 	listed, problem := redirect(m, objects)
-	return rendering{objects, defaultCR, listed}, problem, nil
+	return Rendering{objects, defaultCR, listed}, problem, nil
 }
 
 // input returns the input for rendering a Manifest.
-func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (render.Input, *outcome.Finding, error) {
+func (r Renderer) input(
+	ctx context.Context, m *v1beta2.Manifest, capabilities func() (render.Capabilities, error),
+) (render.Input, *outcome.Finding, error) {
 	sources := inputSources{
-		load: func(at digest.Digest) ([]byte, *outcome.Finding, error) {
-			data, err := i.Content.Load(ctx, at)
+		load: func(blob digest.Digest) ([]byte, *outcome.Finding, error) {
+			data, err := r.Content.Load(ctx, blob)
 			switch {
 			case errors.Is(err, contentstore.ErrMissing):
 				return nil, &outcome.Finding{Reason: v1beta2.ReasonContentMissing, Message: err.Error()}, nil
@@ -65,9 +85,9 @@ func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (render.Inpu
 			}
 			return data, nil, err
 		},
-		capabilities: func() (render.Capabilities, error) { return i.actor(m).Capabilities() },
+		capabilities: capabilities,
 	}
-	return sources.input(m, i.Namespace)
+	return sources.input(m, r.Namespace)
 }
 
 // inputSources loads the parts of a rendering input that are not in the Manifest.
@@ -100,14 +120,14 @@ func (s inputSources) input(m *v1beta2.Manifest, namespace string) (in render.In
 
 // content loads the content that an ImageSpec refers to. field is the name of the ImageSpec's field, for messages.
 func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *outcome.Finding, error) {
-	at := digest.Digest(source.Ref)
-	if err := at.Validate(); err != nil {
+	blob := digest.Digest(source.Ref)
+	if err := blob.Validate(); err != nil {
 		return nil, &outcome.Finding{
 			Reason:  v1beta2.ReasonSourceBroken,
 			Message: fmt.Sprintf("%s.ref: invalid digest %q: %v", field, source.Ref, err),
 		}, nil
 	}
-	return s.load(at)
+	return s.load(blob)
 }
 
 // redirect redirects images to their mirrors, adds the pull Secret, and compares the images with the component's

@@ -1,4 +1,4 @@
-package install
+package rendering
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 // caused by the module, except render.ErrNotRun and context errors.
 func UsedImages(
 	ctx context.Context, q airgap.UsedRequest,
-	rendered func(context.Context, render.Input) ([]*unstructured.Unstructured, error),
+	renderObjects func(context.Context, render.Input) ([]*unstructured.Unstructured, error),
 ) ([]string, error) {
 	m := &v1beta2.Manifest{Spec: q.Manifest.Spec}
 	m.Namespace, m.Name, m.Labels = v1beta2.RuntimeNamespace, q.Manifest.Name, q.Manifest.Labels
@@ -28,11 +28,11 @@ func UsedImages(
 		m.Annotations = map[string]string{v1beta2.AnnotationValues: values}
 	}
 	sources := inputSources{
-		load: func(at digest.Digest) ([]byte, *outcome.Finding, error) {
-			data, ok := q.Contents[at]
-			if !ok || digest.FromBytes(data) != at {
+		load: func(blob digest.Digest) ([]byte, *outcome.Finding, error) {
+			data, ok := q.Contents[blob]
+			if !ok || digest.FromBytes(data) != blob {
 				return nil,
-					&outcome.Finding{Reason: v1beta2.ReasonContentMissing, Message: fmt.Sprintf("content %s is missing", at)},
+					&outcome.Finding{Reason: v1beta2.ReasonContentMissing, Message: fmt.Sprintf("content %s is missing", blob)},
 					nil
 			}
 			return data, nil, nil
@@ -46,7 +46,7 @@ func UsedImages(
 	case problem != nil:
 		return nil, errors.New(problem.Message)
 	}
-	objects, err := rendered(ctx, in)
+	objects, err := renderObjects(ctx, in)
 	if err != nil {
 		return nil, err
 	}
