@@ -3,7 +3,6 @@ package install
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
@@ -24,7 +24,7 @@ import (
 func (i *Installer) apply(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed object.Keys,
 ) (outcome.Outcome, error) {
-	started, wasInstalled := i.now(), installed(m)
+	started, wasInstalled := i.now(), planning.Installed(m)
 	p, out, err := i.prepare(ctx, m, known, todo, changed)
 	if err != nil || out.State != "" {
 		return out, err
@@ -42,8 +42,8 @@ func (i *Installer) apply(
 	if err != nil {
 		return i.refused(m, known, out, p, err)
 	}
-	if wait == "" && len(p.unread) > 0 {
-		wait = p.unreadText()
+	if wait == "" && len(p.Unread) > 0 {
+		wait = p.UnreadText()
 	}
 	if wait != "" {
 		out = i.waiting(m, known, out, wait)
@@ -59,7 +59,7 @@ func (i *Installer) apply(
 	if out, err = i.prune(ctx, m, known, p, out); err != nil {
 		return outcome.Outcome{}, err
 	}
-	if problem := p.leftOut(); problem != nil {
+	if problem := p.LeftOut(); problem != nil {
 		out.Installation = problem
 		return i.failed(m, known, out), nil
 	}
@@ -69,7 +69,7 @@ func (i *Installer) apply(
 	applyDuration.WithLabelValues(m.Module()).Observe(i.now().Sub(started).Seconds())
 	known.checked, known.checkedAt = m.Generation, i.now()
 	out.Installation = &outcome.Finding{
-		OK: true, Reason: v1beta2.ReasonApplied, Message: fmt.Sprintf("%d objects are applied", len(p.inventory)),
+		OK: true, Reason: v1beta2.ReasonApplied, Message: fmt.Sprintf("%d objects are applied", len(p.Inventory)),
 	}
 	return out, nil
 }
@@ -77,19 +77,19 @@ func (i *Installer) apply(
 // prepare plans the apply, checks the plan, and writes the planned objects to the inventory.
 func (i *Installer) prepare(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed object.Keys,
-) (plan, outcome.Outcome, error) {
+) (planning.Plan, outcome.Outcome, error) {
 	p, problem, err := i.planFor(ctx, m, todo, changed)
 	if err != nil {
-		return plan{}, outcome.Outcome{}, err
+		return planning.Plan{}, outcome.Outcome{}, err
 	}
 	if problem != nil {
 		out := i.failed(m, known, outcome.Outcome{Inventory: m.Status.Synced, Resources: problem})
 		out.Untouched = true
-		return plan{}, out, nil
+		return planning.Plan{}, out, nil
 	}
 	known.images, known.values = m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues]
 	known.inherited = record.Claims(m).Inherited
-	out := outcome.Outcome{Inventory: m.Status.Synced, Images: &p.images, Resources: &p.resources}
+	out := outcome.Outcome{Inventory: m.Status.Synced, Images: &p.Images, Resources: &p.Resources}
 	if todo != stepApply {
 		known.forgetReady(p)
 		return p, out, nil
@@ -99,45 +99,45 @@ func (i *Installer) prepare(
 	}
 	out.Fields = i.fieldsOf(m, p)
 	if out.Rights, problem, err = i.check(ctx, m, &p); err != nil {
-		return plan{}, outcome.Outcome{}, err
+		return planning.Plan{}, outcome.Outcome{}, err
 	}
 	if problem != nil {
 		out.Installation = problem
 		out = i.failed(m, known, out)
 		out.Untouched, out.Forbidden = true, true
-		return plan{}, out, nil
+		return planning.Plan{}, out, nil
 	}
 	tried, err := i.dryRunWithFix(ctx, m, known, p)
 	if err != nil {
-		return plan{}, outcome.Outcome{}, err
+		return planning.Plan{}, outcome.Outcome{}, err
 	}
-	p.recreate = tried.recreate
+	p.Recreate = tried.recreate
 	switch {
 	case tried.problem == nil:
 	case record.Claims(m).Applied == nil: // a first installation applies the objects that the API server accepts
-		p.refused = tried.problem
+		p.Refused = tried.problem
 	default:
-		out.Untouched = !isBegun(m)
+		out.Untouched = !planning.IsBegun(m)
 		out.Installation = tried.problem
 		out = i.failed(m, known, out)
 		known.refuse(m, out, i.now(), tried.immutable)
-		return plan{}, out, nil
+		return planning.Plan{}, out, nil
 	}
 	if err := i.begin(ctx, m, known); err != nil {
-		return plan{}, outcome.Outcome{}, err
+		return planning.Plan{}, outcome.Outcome{}, err
 	}
-	i.plans.keep(client.ObjectKeyFromObject(m), planInput(m, i.owner(m)), p)
-	p.leaveUnread()
+	i.plans.Keep(client.ObjectKeyFromObject(m), planning.Input(m, i.owner(m)), p)
+	p.LeaveUnread()
 	// Write the inventory before any object, so that a crash does not orphan objects.
-	if out, err = i.announce(ctx, m, out, object.Union(p.inventory, m.Status.Synced)); err != nil {
-		return plan{}, outcome.Outcome{}, err
+	if out, err = i.announce(ctx, m, out, object.Union(p.Inventory, m.Status.Synced)); err != nil {
+		return planning.Plan{}, outcome.Outcome{}, err
 	}
 	return p, out, nil
 }
 
 // check checks a plan before the installer writes any of its objects. problem is the reason why the plan must not be
 // applied. rights is the result of reviewing the permissions of the module's account.
-func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (rights, problem *outcome.Finding, err error) {
+func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (rights, problem *outcome.Finding, err error) {
 	if rights, problem, err = i.mayApply(ctx, m, *p); err != nil || problem != nil {
 		return rights, problem, err
 	}
@@ -151,7 +151,7 @@ func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (ri
 // write applies a plan and creates the default CR. It returns the changed objects. wait is the reason why the rest of
 // the plan must wait, or "".
 func (i *Installer) write(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, wasInstalled bool, seen object.Keys,
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, wasInstalled bool, seen object.Keys,
 ) ([]guard.Key, string, error) {
 	if wait, err := i.recreate(ctx, m, p); err != nil || wait != "" {
 		return nil, wait, err
@@ -162,14 +162,14 @@ func (i *Installer) write(
 	}
 	created, wait, err := i.createDefaultCR(ctx, i.actor(m), i.owner(m), known, p)
 	if created && wasInstalled {
-		applied = append(applied, guard.KeyOf(p.defaultCR))
+		applied = append(applied, guard.KeyOf(p.DefaultCR))
 	}
 	return applied, wait, err
 }
 
 // refused handles errors of the API server during an apply. Temporary errors cause a retry. An error that the module
 // causes sets its state to Error.
-func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome.Outcome, p plan, err error) (outcome.Outcome, error) {
+func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome.Outcome, p planning.Plan, err error) (outcome.Outcome, error) {
 	var definite, temporary []string
 	forbidden := false
 	for _, one := range account.Separate(err) {
@@ -183,30 +183,19 @@ func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome.Outcom
 		}
 	}
 	switch {
-	case p.refused != nil:
-		out.Installation = p.refused
+	case p.Refused != nil:
+		out.Installation = p.Refused
 		return i.failed(m, known, out), nil
 	case len(definite) == 0:
 		// All errors are temporary. A typical cause is a webhook whose server is part of this module and does not run
 		// yet.
 		return i.waiting(m, known, out, "waiting for the API server to accept "+excerpt.FirstFew(temporary)), nil
 	}
-	out.Installation = &outcome.Finding{Reason: v1beta2.ReasonApplyFailed, Message: excerpt.FirstFew(append(definite, p.unknown...))}
+	out.Installation = &outcome.Finding{Reason: v1beta2.ReasonApplyFailed, Message: excerpt.FirstFew(append(definite, p.Unknown...))}
 	if forbidden {
 		out.Installation.Reason = v1beta2.ReasonForbidden
 	}
 	return i.failed(m, known, out), nil
-}
-
-// leftOut returns the problem of the objects that were not applied, or nil if all objects were applied.
-func (p *plan) leftOut() *outcome.Finding {
-	switch {
-	case p.refused != nil:
-		return p.refused
-	case len(p.unknown) > 0:
-		return &outcome.Finding{Reason: v1beta2.ReasonUnknownKind, Message: excerpt.FirstFew(slices.Clone(p.unknown))}
-	}
-	return nil
 }
 
 // waiting returns an outcome with state Processing. If the module has been processing for longer than the ready
@@ -248,28 +237,28 @@ func (i *Installer) failed(m *v1beta2.Manifest, known *memo, out outcome.Outcome
 
 // plan renders the content of a Manifest and returns the plan. The finding is a problem that the module causes. All
 // errors are temporary.
-func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *outcome.Finding, error) {
+func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (planning.Plan, *outcome.Finding, error) {
 	content, problem, err := i.renderer.Module(ctx, m, i.actor(m).Capabilities)
 	if err != nil || problem != nil {
-		return plan{}, problem, err
+		return planning.Plan{}, problem, err
 	}
-	p, err := makePlan(content.Objects, content.DefaultCR, m.Status.Synced, i.owner(m), i.actors[""].Scope)
+	p, err := planning.Make(content.Objects, content.DefaultCR, m.Status.Synced, i.owner(m), i.actors[""].Scope)
 	if err == nil && (m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore || !m.DeletionTimestamp.IsZero()) {
-		p.defaultCR = nil
+		p.DefaultCR = nil
 	}
 	if err != nil {
 		if account.IsTemporary(err) {
-			return plan{}, nil, err
+			return planning.Plan{}, nil, err
 		}
-		return plan{}, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
+		return planning.Plan{}, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
 	}
-	if err := guard.Check(p.all(), i.Namespace); err != nil {
-		return plan{}, &outcome.Finding{Reason: v1beta2.ReasonProtected, Message: err.Error()}, nil
+	if err := guard.Check(p.All(), i.Namespace); err != nil {
+		return planning.Plan{}, &outcome.Finding{Reason: v1beta2.ReasonProtected, Message: err.Error()}, nil
 	}
-	for n, o := range p.shared {
-		p.shared[n] = guard.NameAndLabels(o)
+	for n, o := range p.Shared {
+		p.Shared[n] = guard.NameAndLabels(o)
 	}
-	p.resources, p.images = outcome.Finding{OK: true, Reason: v1beta2.ReasonRendered,
+	p.Resources, p.Images = outcome.Finding{OK: true, Reason: v1beta2.ReasonRendered,
 		Message: fmt.Sprintf("content has %d objects", len(content.Objects))}, content.Images
 	problem, err = i.claimed(ctx, m, &p)
 	return p, problem, err
@@ -277,29 +266,29 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *outco
 
 // planFor returns the plan for the next step: all objects for stepApply, otherwise the changed objects. It uses the
 // cached plan if possible.
-func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step, changed object.Keys) (plan, *outcome.Finding, error) {
+func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step, changed object.Keys) (planning.Plan, *outcome.Finding, error) {
 	if todo == stepApply {
 		return i.plan(ctx, m)
 	}
-	if p, ok := i.plans.changed(client.ObjectKeyFromObject(m), planInput(m, i.owner(m)), changed); ok {
+	if p, ok := i.plans.Changed(client.ObjectKeyFromObject(m), planning.Input(m, i.owner(m)), changed); ok {
 		problem, err := i.claimed(ctx, m, &p)
 		return p, problem, err
 	}
 	p, problem, err := i.plan(ctx, m)
-	p.keepOnly(changed)
+	p.KeepOnly(changed)
 	return p, problem, err
 }
 
 // claimed returns a conflict if another Manifest owns an object of the plan. It also records the objects that another
 // Manifest owns but does not need anymore, so that this module can take them over.
-func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p *plan) (*outcome.Finding, error) {
+func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
 	others, err := i.others(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	takes, conflict, err := claimedByOther(m, *p, others, i.defaultCR, i.releases(ctx))
+	takes, conflict, err := planning.ClaimedByOther(m, *p, others, i.defaultCR, i.releases(ctx))
 	if err != nil || conflict == "" {
-		p.takes = takes
+		p.Takes = takes
 		return nil, err
 	}
 	return &outcome.Finding{Reason: v1beta2.ReasonConflict, Message: conflict}, nil

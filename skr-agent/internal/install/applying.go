@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
@@ -30,11 +31,11 @@ const servedAfter = 200 * time.Millisecond
 // applyPlan applies a plan stage by stage and returns the changed objects. wait is the reason why the next stage must
 // wait, or "". Refused objects do not block other objects.
 func (i *Installer) applyPlan(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, seen object.Keys,
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, seen object.Keys,
 ) (applied []guard.Key, wait string, err error) {
 	a := i.actor(m)
-	for _, o := range p.shared {
-		if guard.KeyOf(o) == p.unlabeled {
+	for _, o := range p.Shared {
+		if guard.KeyOf(o) == p.Unlabeled {
 			continue
 		}
 		// Use a separate field manager for each module, so that each module owns only its own labels of a shared
@@ -43,10 +44,10 @@ func (i *Installer) applyPlan(
 			return nil, "", account.ObjectError{Key: guard.KeyOf(o), Err: err}
 		}
 	}
-	defined := definedGroups(p)
-	i.watches.StartAll(p.inventory, defined)
+	defined := planning.DefinedGroups(p)
+	i.watches.StartAll(p.Inventory, defined)
 	var refused []error
-	for _, stage := range p.stages {
+	for _, stage := range p.Stages {
 		stage = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
 			err := i.unlistable(ctx, a, object.ResourceOf(o))
 			if err != nil {
@@ -80,7 +81,7 @@ func (i *Installer) applyPlan(
 			return applied, wait, err
 		}
 	}
-	if err := errors.Join(refused...); err != nil && !isLastApplied(m) {
+	if err := errors.Join(refused...); err != nil && !planning.IsLastApplied(m) {
 		return applied, "", errors.Join(err, applyInterceptors(ctx, a, p))
 	}
 	return applied, "", errors.Join(refused...)
@@ -102,7 +103,7 @@ const maxUnanswered = 3
 // applyStage applies the objects of a stage and returns the changed objects. A refused object does not block the other
 // objects. seen contains the objects that changed according to watches.
 func (i *Installer) applyStage(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p plan, seen object.Keys,
+	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p planning.Plan, seen object.Keys,
 ) ([]guard.Key, error) {
 	a := i.actor(m)
 	isSettled := func(o *unstructured.Unstructured) bool { return i.isSettled(known, o) }

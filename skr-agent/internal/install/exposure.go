@@ -14,12 +14,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 // exposes returns a problem if the plan's labels for the agent's namespace would let an installed webhook or policy
 // intercept the agent's requests.
-func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (*outcome.Finding, error) {
-	for _, o := range p.shared {
+func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
+	for _, o := range p.Shared {
 		if o.GetName() != i.Namespace {
 			continue
 		}
@@ -34,7 +35,7 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (
 		after = labels.Merge(after, o.GetLabels())
 		if labels.Equals(before, after) {
 			if live != nil && len(o.GetLabels()) == 0 {
-				p.unlabeled = guard.KeyOf(o)
+				p.Unlabeled = guard.KeyOf(o)
 			}
 			continue
 		}

@@ -4,23 +4,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 )
-
-func TestDefaultCRIsCheckedLikeContent(t *testing.T) {
-	secret := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "skr-agent-key", "namespace": home},
-	}}
-	p, err := makePlan(nil, secret, nil, sampleOwner, func(schema.GroupVersionKind) (bool, error) { return true, nil })
-	require.NoError(t, err)
-	require.ErrorContains(t, guard.Check(p.all(), home),
-		"Secret kyma-system/skr-agent-key: the name is reserved for the agent")
-}
 
 func TestModuleNameWithNamespaceSelectsAccount(t *testing.T) {
 	accounts, err := guard.ParseAccounts([]string{"team/keda=installer"}, home)

@@ -10,13 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // recordApplied records the version that was applied completely. The agent corrects drift of this version while it
 // refuses a newer version.
 func (i *Installer) recordApplied(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
-	if isLastApplied(m) && !i.records.Read(m).Applied.Unconfirmed {
+	if planning.IsLastApplied(m) && !i.records.Read(m).Applied.Unconfirmed {
 		known.begun = false
 		return nil
 	}
@@ -31,7 +32,7 @@ func (i *Installer) recordApplied(ctx context.Context, m *v1beta2.Manifest, know
 // toward the old version.
 func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	applied := i.records.Read(m).Applied
-	if applied == nil || isLastApplied(m) {
+	if applied == nil || planning.IsLastApplied(m) {
 		return nil
 	}
 	known.begun = true
@@ -85,7 +86,7 @@ func (i *Installer) lastApplied(m *v1beta2.Manifest) *v1beta2.Manifest {
 	was := m.DeepCopy()
 	was.Spec.Version, was.Spec.Install, was.Spec.Config = applied.Version, applied.Install, applied.Config
 	was.Spec.LocalizedImages = applied.LocalizedImages
-	if !isLastApplied(m) {
+	if !planning.IsLastApplied(m) {
 		was.Spec.Resource = nil
 	}
 	delete(was.Annotations, v1beta2.AnnotationImages)
@@ -99,32 +100,13 @@ func (i *Installer) lastApplied(m *v1beta2.Manifest) *v1beta2.Manifest {
 	return was
 }
 
-// isLastApplied reports whether the requested version was applied completely and no other apply has started.
-func isLastApplied(m *v1beta2.Manifest) bool {
-	applied := record.Claims(m).Applied
-	return applied != nil && applied.Begun == "" && applied.Digest == record.Requested(m).Digest
-}
-
-// isBegun reports whether the apply of a Manifest's content has started but not completed.
-func isBegun(m *v1beta2.Manifest) bool {
-	applied := record.Claims(m).Applied
-	return applied != nil && applied.Begun != "" && applied.Begun == record.Requested(m).Digest
-}
-
-// hasWrongRecord reports whether the Manifest's record of the applied version differs from the requested version, or
-// describes an apply that is not complete.
-func hasWrongRecord(m *v1beta2.Manifest) bool {
-	applied := record.Claims(m).Applied
-	return applied != nil && (applied.Begun != "" || applied.Version != m.Spec.Version)
-}
-
 // mustCorrectApplied reports whether the agent must correct drift of the last applied version, because it could not
 // apply the requested version.
 func mustCorrectApplied(m *v1beta2.Manifest, out outcome.Outcome) bool {
-	if out.State != v1beta2.StateError || out.Forbidden && isLastApplied(m) {
+	if out.State != v1beta2.StateError || out.Forbidden && planning.IsLastApplied(m) {
 		return false
 	}
-	return out.Untouched || isLastApplied(m)
+	return out.Untouched || planning.IsLastApplied(m)
 }
 
 // correctApplied corrects drift of the last applied version while the requested version is refused. It returns the
@@ -149,9 +131,9 @@ func (i *Installer) correctApplied(ctx context.Context, m *v1beta2.Manifest, kno
 		return changed
 	}
 	if !whole {
-		p.keepOnly(changed)
+		p.KeepOnly(changed)
 	}
-	p.leaveUnread()
+	p.LeaveUnread()
 	corrected, wait, err := i.write(ctx, was, known, p, true, changed)
 	if len(corrected) > 0 {
 		i.recordDrift(ctx, m, corrected)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -97,7 +98,7 @@ func TestAppliedVersionIsCorrectedWhileUpgradeIsRefused(t *testing.T) {
 	w.wants("sample", sampleCRD+sampleRest, version("1.0.0"))
 	w.eventually("version 1.0.0 is recorded again", func() bool {
 		m := w.manifest("sample")
-		return installed(m) && isLastApplied(m)
+		return planning.Installed(m) && planning.IsLastApplied(m)
 	})
 	v2 := strings.Replace(sampleCRD, "type: object,", "type: object, description: second,", 1) + sampleRest + `
 apiVersion: v1

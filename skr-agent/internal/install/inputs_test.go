@@ -22,6 +22,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 // input returns a file with module content that caused failures in other tools.
@@ -210,7 +211,7 @@ func TestObjectsMoveBetweenModulesWithoutDeletion(t *testing.T) {
 		for _, module := range order {
 			w.wantsInput(folder, module, "2.0.0")
 			if module == first {
-				w.eventually(first+" is applied", func() bool { return installed(w.manifest(first)) })
+				w.eventually(first+" is applied", func() bool { return planning.Installed(w.manifest(first)) })
 			}
 		}
 		incomplete.Store(false)
@@ -220,7 +221,7 @@ func TestObjectsMoveBetweenModulesWithoutDeletion(t *testing.T) {
 	}
 	installedAs := func(module string) {
 		w.Helper()
-		w.eventually(module+" is installed", func() bool { return installed(w.manifest(module)) })
+		w.eventually(module+" is installed", func() bool { return planning.Installed(w.manifest(module)) })
 	}
 	for _, module := range []string{"shipfrom", "shipto", "movefrom", "moveto", "keepa", "keepb"} {
 		installedAs(module)
@@ -399,7 +400,7 @@ func TestFieldsOfOtherManagersAreNotReverted(t *testing.T) {
 	for folder, module := range map[string]string{"aggregated-clusterrole": "aggrole", "placeholder-ca": "cabnl",
 		"autoscaled-deployment": "hpa"} {
 		w.wants(module, input(t, folder, module, "1.0.0", "a.yaml")+"---\n"+aConfigMap(module), version("2.0.0"))
-		w.eventually("the new version is applied", func() bool { return installed(w.manifest(module)) })
+		w.eventually("the new version is applied", func() bool { return planning.Installed(w.manifest(module)) })
 	}
 	require.True(t, w.exists(deployment, home, "hpa"))
 	require.EqualValues(t, 3, *deployment.Spec.Replicas)

@@ -23,6 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
@@ -51,7 +52,7 @@ func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []b
 		if r, ok := i.defaultCR(m); ok && o.Key == object.KeyOf(r) {
 			o.Checks = readiness.Checks(m)
 		}
-		o.Completed = o.Object == nil && completedJobs(m).Has(o.Key)
+		o.Completed = o.Object == nil && planning.CompletedJobs(m).Has(o.Key)
 		state, message := readiness.ObjectState(*o)
 		states[o.Key] = detailed(o.Key, string(state), message)
 		if state != v1beta2.StateReady {

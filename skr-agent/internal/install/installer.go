@@ -6,8 +6,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -15,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
@@ -87,10 +86,10 @@ const heldInterval = 5 * time.Second
 // record of the applied version is wrong.
 func next(m *v1beta2.Manifest, known memo, changed object.Keys, now time.Time, resync time.Duration) step {
 	switch {
-	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
+	case !planning.Installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
 		known.values != m.Annotations[v1beta2.AnnotationValues],
 		known.inherited != record.Claims(m).Inherited, now.Sub(known.checkedAt) >= resync,
-		hasWrongRecord(m) && !known.recordFailed:
+		planning.HasWrongRecord(m) && !known.recordFailed:
 		return stepApply
 	case known.held != "" && now.Sub(known.checkedAt) >= known.heldFor,
 		known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
@@ -102,12 +101,6 @@ func next(m *v1beta2.Manifest, known memo, changed object.Keys, now time.Time, r
 		return stepCorrect
 	}
 	return stepCheck
-}
-
-// installed reports whether the current generation of a Manifest was applied completely.
-func installed(m *v1beta2.Manifest) bool {
-	c := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
-	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == m.Generation
 }
 
 // holdBack returns the delay until the next drift correction. The delay increases while another client keeps changing

@@ -5,13 +5,11 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 // This file calls webhooks, admission policies and aggregated APIs interceptors, because they handle requests for other
@@ -20,8 +18,8 @@ import (
 
 // pruneInterceptors deletes the webhooks, policies and APIServices that are not in the new version, before the version
 // is applied. It ignores missing permissions, because the method prune reports them later.
-func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p plan) error {
-	dropped := slices.DeleteFunc(slices.Clone(p.prune), func(r v1beta2.Resource) bool {
+func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p planning.Plan) error {
+	dropped := slices.DeleteFunc(slices.Clone(p.Prune), func(r v1beta2.Resource) bool {
 		return !object.Intercepts(object.KeyOf(r).GroupKind())
 	})
 	mine, _, err := i.handOver(ctx, m, dropped)
@@ -37,8 +35,8 @@ func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, 
 
 // applyInterceptors applies only the webhooks, policies and APIServices of a plan that already exist in the cluster.
 // One of them can be broken, and the new version can correct it. applyInterceptors returns only temporary errors.
-func applyInterceptors(ctx context.Context, a *account.Account, p plan) error {
-	for _, o := range slices.Concat(p.stages[:]...) {
+func applyInterceptors(ctx context.Context, a *account.Account, p planning.Plan) error {
+	for _, o := range slices.Concat(p.Stages[:]...) {
 		if !object.Intercepts(o.GroupVersionKind().GroupKind()) {
 			continue
 		}
@@ -56,7 +54,7 @@ func applyInterceptors(ctx context.Context, a *account.Account, p plan) error {
 // applyInterceptorsFirst deletes or corrects webhooks, policies and APIServices after a failed dry run. It returns
 // true if another dry run can succeed.
 func (i *Installer) applyInterceptorsFirst(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan,
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
 ) (bool, error) {
 	isInterceptor := func(r v1beta2.Resource) bool { return object.Intercepts(object.KeyOf(r).GroupKind()) }
 	inForce := slices.ContainsFunc(m.Status.Synced, isInterceptor)
@@ -70,29 +68,4 @@ func (i *Installer) applyInterceptorsFirst(
 		return false, err
 	}
 	return true, applyInterceptors(ctx, i.actor(m), p)
-}
-
-// leaveUnread removes unreadable custom resources from a plan. They can be unreadable because their conversion webhook
-// does not run, and the plan can contain the operator with this webhook. The custom resources stay in the inventory.
-func (p *plan) leaveUnread() {
-	if len(p.unread) == 0 {
-		return
-	}
-	for n, stage := range p.stages {
-		p.stages[n] = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
-			return p.unread[guard.KeyOf(o)] != ""
-		})
-	}
-	if p.defaultCR != nil && p.unread[guard.KeyOf(p.defaultCR)] != "" {
-		p.defaultCR = nil
-	}
-}
-
-// unreadText returns the names of unreadable custom resources with the API server's errors.
-func (p *plan) unreadText() string {
-	var texts []string
-	for k, why := range p.unread {
-		texts = append(texts, k.String()+": "+why)
-	}
-	return "waiting until the API server can read " + excerpt.FirstFew(texts)
 }

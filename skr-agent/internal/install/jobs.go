@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,6 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -20,35 +20,9 @@ import (
 
 const maxCompletedJobs = 200
 
-// jobVersion returns the digest of the version whose Jobs run: the version that is being applied, or the last applied
-// version.
-func jobVersion(m *v1beta2.Manifest) string {
-	switch applied := record.Claims(m).Applied; {
-	case applied == nil:
-		return record.Requested(m).Digest
-	case applied.Begun != "":
-		return applied.Begun
-	default:
-		return applied.Digest
-	}
-}
-
-// completedJobs returns the Jobs of the Manifest's version that are recorded as completed and deleted.
-func completedJobs(m *v1beta2.Manifest) object.Keys {
-	recorded, completed := record.Claims(m).CompletedJobs, object.Keys{}
-	if recorded == nil || recorded.Version != jobVersion(m) {
-		return completed
-	}
-	for _, name := range recorded.Jobs {
-		namespace, name, _ := strings.Cut(name, "/")
-		completed[object.KeyIn(object.JobKind, namespace, name)] = struct{}{}
-	}
-	return completed
-}
-
 // addCompletedJobs records that Jobs completed and were deleted.
 func (i *Installer) addCompletedJobs(ctx context.Context, m *v1beta2.Manifest, jobs object.Keys) error {
-	completed := completedJobs(m)
+	completed := planning.CompletedJobs(m)
 	before := len(completed)
 	for k := range jobs {
 		completed[k] = struct{}{}
@@ -61,7 +35,7 @@ func (i *Installer) addCompletedJobs(ctx context.Context, m *v1beta2.Manifest, j
 		names = append(names, k.Namespace+"/"+k.Name)
 	}
 	slices.Sort(names)
-	next := record.CompletedJobs{Version: jobVersion(m), Jobs: names[:min(len(names), maxCompletedJobs)]}
+	next := record.CompletedJobs{Version: planning.JobVersion(m), Jobs: names[:min(len(names), maxCompletedJobs)]}
 	if err := i.records.Update(ctx, i.cluster, nil, m, func(r *record.Record) { r.CompletedJobs = &next }); err != nil {
 		return fmt.Errorf("record completed Jobs: %w", err)
 	}
@@ -87,7 +61,7 @@ func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) er
 func (i *Installer) withoutCompleted(
 	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen object.Keys,
 ) ([]*unstructured.Unstructured, error) {
-	completed, expired := completedJobs(m), object.Keys{}
+	completed, expired := planning.CompletedJobs(m), object.Keys{}
 	applied, before := record.Claims(m).Applied, object.KeysOf(m.Status.Synced)
 	var left []*unstructured.Unstructured
 	for _, o := range stage {

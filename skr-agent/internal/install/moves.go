@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -13,6 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 // An object moves between modules if the new version of the first module omits it and the new version of the second
@@ -29,22 +29,17 @@ func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (object.Key
 	if err != nil || problem != nil {
 		return nil, false, err
 	}
-	p, err := makePlan(content.Objects, content.DefaultCR, nil, i.owner(m), i.actors[""].Scope)
+	p, err := planning.Make(content.Objects, content.DefaultCR, nil, i.owner(m), i.actors[""].Scope)
 	if err != nil {
 		if account.IsTemporary(err) {
 			return nil, false, err
 		}
 		return nil, false, nil
 	}
-	if guard.Check(p.all(), i.Namespace) != nil {
+	if guard.Check(p.All(), i.Namespace) != nil {
 		return nil, false, nil
 	}
-	return object.KeysOf(p.inventory), true, nil
-}
-
-func isActive(m *v1beta2.Manifest) bool {
-	return m.DeletionTimestamp.IsZero() && m.Annotations[v1beta2.AnnotationUnmanaged] != v1beta2.True &&
-		m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True
+	return object.KeysOf(p.Inventory), true, nil
 }
 
 // newOwners finds modules that take over objects that this module does not need anymore. The result contains the name
@@ -62,10 +57,10 @@ func (i *Installer) newOwners(
 	}
 	takers := map[guard.Key]string{}
 	for _, other := range others {
-		if !isActive(other) {
+		if !planning.IsActive(other) {
 			continue
 		}
-		wants, complete := object.KeysOf(other.Status.Synced), installed(other)
+		wants, complete := object.KeysOf(other.Status.Synced), planning.Installed(other)
 		if !complete {
 			p, problem, err := i.plan(ctx, other)
 			if err != nil {
@@ -73,7 +68,7 @@ func (i *Installer) newOwners(
 			}
 			// A conflict with another module can still end, so the module can take over the objects later.
 			if problem == nil || problem.Reason == v1beta2.ReasonConflict {
-				wants = object.KeysOf(p.inventory)
+				wants = object.KeysOf(p.Inventory)
 			}
 		}
 		for _, r := range dropped {
@@ -93,7 +88,7 @@ func (i *Installer) newOwners(
 func (i *Installer) releases(ctx context.Context) func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
 	rendered := map[string]object.Keys{}
 	return func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
-		if !isActive(other) {
+		if !planning.IsActive(other) {
 			return !other.DeletionTimestamp.IsZero() && i.records.IsRemoved(other) &&
 				other.Annotations[v1beta2.AnnotationUnmanaged] != v1beta2.True, nil
 		}
@@ -169,25 +164,4 @@ func (i *Installer) handOver(
 		waiting = "waiting for the takeover of " + excerpt.FirstFew(moving)
 	}
 	return mine, waiting, nil
-}
-
-// takesOver reports whether a plan takes over an object from another Manifest. mark is the value of the object's
-// annotation owned-by.
-func (p *plan) takesOver(k guard.Key, mark string, by guard.Owner) bool {
-	from := p.takes[k]
-	return from != "" && from == mark && from != by.Mark
-}
-
-// isAbandoned reports whether the annotation owned-by of an object names another Manifest that does not contain the
-// object anymore. An example is an object with the annotation helm.sh/resource-policy: keep.
-func isAbandoned(k guard.Key, live *metav1.PartialObjectMetadata, others []*v1beta2.Manifest) bool {
-	for _, other := range others {
-		if live.Annotations[v1beta2.AnnotationOwnedBy] != other.Namespace+"/"+other.Name {
-			continue
-		}
-		isDefaultCR := other.Spec.Resource != nil && other.Spec.Resource.GetKind() == k.Kind &&
-			other.Spec.Resource.GetName() == k.Name
-		return isActive(other) && installed(other) && !isDefaultCR && !object.KeysOf(other.Status.Synced).Has(k)
-	}
-	return false
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
@@ -33,7 +34,7 @@ func (i *Installer) observe(
 	if err != nil {
 		return nil, false, err
 	}
-	ready, live, completed := map[guard.Key]string{}, map[guard.Key]*unstructured.Unstructured{}, completedJobs(m)
+	ready, live, completed := map[guard.Key]string{}, map[guard.Key]*unstructured.Unstructured{}, planning.CompletedJobs(m)
 	for n := range seen {
 		o := &seen[n]
 		switch {
@@ -177,7 +178,7 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	}
 	o := m.Spec.Resource.DeepCopy()
 	namespaced, err := i.actors[""].Scope(o.GroupVersionKind())
-	place(o, namespaced || err != nil, i.Namespace)
+	planning.Place(o, namespaced || err != nil, i.Namespace)
 	r := object.ResourceOf(o)
 	return r, guard.Protected(object.KeyOf(r), i.Namespace) == ""
 }
@@ -185,13 +186,13 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 // createDefaultCR creates the default CR if it does not exist. It does not change the spec of an existing CR, because
 // users may have edited it. It adds the module's labels and annotations to a CR that lifecycle-manager created.
 func (i *Installer) createDefaultCR(
-	ctx context.Context, a *account.Account, by guard.Owner, known *memo, p plan,
+	ctx context.Context, a *account.Account, by guard.Owner, known *memo, p planning.Plan,
 ) (created bool, wait string, err error) {
-	if p.defaultCR == nil {
+	if p.DefaultCR == nil {
 		return false, "", nil
 	}
-	r := object.ResourceOf(p.defaultCR)
-	switch inPlace, err := i.watches.Await(ctx, []v1beta2.Resource{r}, definedGroups(p)); {
+	r := object.ResourceOf(p.DefaultCR)
+	switch inPlace, err := i.watches.Await(ctx, []v1beta2.Resource{r}, planning.DefinedGroups(p)); {
 	case meta.IsNoMatchError(err):
 		return false, "waiting for the API server to serve the default CR: " + err.Error(), nil
 	case err != nil:
@@ -202,7 +203,7 @@ func (i *Installer) createDefaultCR(
 	if i.watches.IsMarked(r, by.Mark) {
 		return false, "", nil
 	}
-	if !p.absent.Has(object.KeyOf(r)) {
+	if !p.Absent.Has(object.KeyOf(r)) {
 		live, err := a.Metadata(ctx, r)
 		switch {
 		case err != nil:
@@ -211,7 +212,7 @@ func (i *Installer) createDefaultCR(
 			return false, "", a.AdoptDefaultCR(ctx, live, by)
 		}
 	}
-	made := p.defaultCR.DeepCopy()
+	made := p.DefaultCR.DeepCopy()
 	err = a.Client.Create(ctx, made)
 	if apierrors.IsAlreadyExists(err) {
 		return false, "", nil

@@ -18,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 // foreignSearch finds existing objects of a plan that do not belong to the module.
@@ -25,7 +26,7 @@ type foreignSearch struct {
 	actor *account.Account
 
 	mu      sync.Mutex // guards strange and the plan's fields unread and absent
-	plan    *plan
+	plan    *planning.Plan
 	strange []string
 }
 
@@ -43,11 +44,11 @@ func (s *foreignSearch) examine(
 	defer s.mu.Unlock()
 	switch {
 	case apierrors.IsInternalError(err) && guard.IsCustom(k.Group):
-		s.plan.unread[k] = account.Text(err)
+		s.plan.Unread[k] = account.Text(err)
 	case err != nil:
 		return err
 	case live == nil:
-		s.plan.absent[k] = struct{}{}
+		s.plan.Absent[k] = struct{}{}
 	case !accepted(live):
 		s.strange = append(s.strange, k.String()+guard.Whose(live))
 	}
@@ -56,30 +57,30 @@ func (s *foreignSearch) examine(
 
 // foreignObjects returns a problem if existing objects of a plan do not belong to the module. Objects in the
 // inventory of an installed module belong to it.
-func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *plan) (*outcome.Finding, error) {
-	by, before, whole := i.owner(m), object.KeysOf(m.Status.Synced), installed(m)
+func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
+	by, before, whole := i.owner(m), object.KeysOf(m.Status.Synced), planning.Installed(m)
 	others, err := i.others(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	p.unread, p.absent = map[guard.Key]string{}, object.Keys{}
+	p.Unread, p.Absent = map[guard.Key]string{}, object.Keys{}
 	a := i.actor(m)
 	search := foreignSearch{actor: a, plan: p}
 	type test = func(*metav1.PartialObjectMetadata) bool
 	acceptedObject := func(k guard.Key) test {
 		return func(live *metav1.PartialObjectMetadata) bool {
 			takes := live.DeletionTimestamp.IsZero() &&
-				(p.takesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) || isAbandoned(k, live, others))
+				(p.TakesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) || planning.IsAbandoned(k, live, others))
 			return by.Owns(live) || takes || before.Has(k) && guard.Applied(live, i.FieldManager)
 		}
 	}
 	acceptedCR := func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.IsOtherManifests(live) }
 	// Examine CRDs first, because objects of a kind without a CRD do not exist.
-	rest := append(slices.Concat(p.stages[1:]...), p.defaultCR)
-	for _, part := range [2][]*unstructured.Unstructured{slices.Clone(p.stages[0]), rest} {
+	rest := append(slices.Concat(p.Stages[1:]...), p.DefaultCR)
+	for _, part := range [2][]*unstructured.Unstructured{slices.Clone(p.Stages[0]), rest} {
 		part = slices.DeleteFunc(part, func(o *unstructured.Unstructured) bool {
-			return o == nil || whole && o != p.defaultCR && before.Has(guard.KeyOf(o)) ||
-				i.watches.IsMarked(object.ResourceOf(o), by.Mark) || p.isUndefined(o)
+			return o == nil || whole && o != p.DefaultCR && before.Has(guard.KeyOf(o)) ||
+				i.watches.IsMarked(object.ResourceOf(o), by.Mark) || p.IsUndefined(o)
 		})
 		found, err := a.List(ctx, part)
 		if err != nil {
@@ -89,7 +90,7 @@ func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *
 		group.SetLimit(4)
 		for _, o := range part {
 			accepted := acceptedObject(guard.KeyOf(o))
-			if o == p.defaultCR {
+			if o == p.DefaultCR {
 				accepted = acceptedCR
 			}
 			group.Go(func() error { return search.examine(ctx, o, found, accepted) })

@@ -19,6 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 // remove removes a module from the cluster, or makes it unmanaged. Each call continues after the steps that earlier
@@ -77,7 +78,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Ou
 			return i.removing(m, known, out, left.texts), err
 		}
 	}
-	stages := removalStages(object.Among(out.Inventory, object.KeysOf(mine)))
+	stages := planning.RemovalStages(object.Among(out.Inventory, object.KeysOf(mine)))
 	for n, stage := range stages {
 		gone := object.KeysOf(stage)
 		if stage, err = i.keepNamespaces(ctx, m, stage); err != nil {
@@ -176,9 +177,9 @@ func (i *Installer) removing(m *v1beta2.Manifest, known *memo, out outcome.Outco
 
 // prune deletes the objects that are not in the current version. It keeps objects that other modules take over, and
 // objects with data of users.
-func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, out outcome.Outcome) (outcome.Outcome, error) {
+func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, out outcome.Outcome) (outcome.Outcome, error) {
 	known.held, known.heldFor = "", heldInterval
-	mine, moving, err := i.handOver(ctx, m, p.prune)
+	mine, moving, err := i.handOver(ctx, m, p.Prune)
 	if err != nil {
 		return out, err
 	}
@@ -209,11 +210,11 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	case len(data) > 0:
 		known.held, known.heldFor = excerpt.FirstFew(data), dataInterval
 	}
-	known.dropped = object.KeysOf(p.prune)
-	if len(p.prune) > 0 {
+	known.dropped = object.KeysOf(p.Prune)
+	if len(p.Prune) > 0 {
 		needed := out.Inventory
-		if p.defaultCR != nil {
-			needed = object.Union(needed, []v1beta2.Resource{object.ResourceOf(p.defaultCR)})
+		if p.DefaultCR != nil {
+			needed = object.Union(needed, []v1beta2.Resource{object.ResourceOf(p.DefaultCR)})
 		}
 		i.retain(ctx, m, needed)
 	}

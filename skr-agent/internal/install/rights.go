@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 // mayApply returns a problem if an account lacks permissions to install a plan. It does not review the agent's own
@@ -23,12 +24,12 @@ import (
 //
 // If a webhook for access reviews does not respond, the permissions are unknown, and a dry run of all objects decides
 // instead. rights then contains the reason.
-func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (rights, problem *outcome.Finding, err error) {
+func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p planning.Plan) (rights, problem *outcome.Finding, err error) {
 	a := i.actor(m)
 	if a.User == "" {
 		return nil, nil, nil
 	}
-	missing, err := a.Lacks(ctx, guard.RightsFor(p.work(), a.Plural))
+	missing, err := a.Lacks(ctx, guard.RightsFor(p.Work(), a.Plural))
 	if err != nil && account.IsTransient(err) && ctx.Err() == nil {
 		rights = &outcome.Finding{
 			Unknown: true,
@@ -56,15 +57,15 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 				a.User, excerpt.FirstFew(missing)),
 		}, nil
 	}
-	if !installed(m) {
+	if !planning.Installed(m) {
 		problem, err = dryRunAll(ctx, a, p)
 	}
 	return rights, problem, err
 }
 
 // dryRunAll dry-runs all objects and returns the first Forbidden error, for example of an admission policy.
-func dryRunAll(ctx context.Context, a *account.Account, p plan) (*outcome.Finding, error) {
-	for _, o := range slices.Concat(p.shared, slices.Concat(p.stages[:]...)) {
+func dryRunAll(ctx context.Context, a *account.Account, p planning.Plan) (*outcome.Finding, error) {
+	for _, o := range slices.Concat(p.Shared, slices.Concat(p.Stages[:]...)) {
 		_, err := a.Apply(ctx, o, client.DryRunAll)
 		switch {
 		case apierrors.IsForbidden(err):

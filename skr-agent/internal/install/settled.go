@@ -12,6 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
@@ -85,8 +86,8 @@ func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstruct
 
 // before returns the agent's fields in the live object before an apply. It reads the object from the API server only if
 // the watch of its kind may be outdated.
-func (i *Installer) before(ctx context.Context, a *account.Account, o *unstructured.Unstructured, p plan) (drift.Fields, error) {
-	if p.absent.Has(guard.KeyOf(o)) {
+func (i *Installer) before(ctx context.Context, a *account.Account, o *unstructured.Unstructured, p planning.Plan) (drift.Fields, error) {
+	if p.Absent.Has(guard.KeyOf(o)) {
 		return drift.Fields{}, nil
 	}
 	if shown, sure := i.watches.AppliedFields(object.ResourceOf(o)); sure {

@@ -30,6 +30,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/rendering"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
@@ -90,7 +91,7 @@ type Installer struct {
 	cached   client.Reader               // lists Manifests from the manager's cache
 	actors   map[string]*account.Account // clients for the objects of modules, by user name
 	watches  *drift.Watches
-	plans    plans
+	plans    *planning.Cache
 	renderer rendering.Renderer
 	records  record.Book
 	events   events.EventRecorder
@@ -127,7 +128,7 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 		now:      time.Now,
 		renderer: rendering.Renderer{Content: options.Content, Render: options.Render, Namespace: options.Namespace},
 		memos:    map[types.NamespacedName]*memo{},
-		plans:    plans{kept: map[types.NamespacedName]packedPlan{}},
+		plans:    planning.NewCache(),
 	}
 	// Ignore changes of the status, which this controller writes.
 	worthwhile := predicate.And(
@@ -210,8 +211,8 @@ type memo struct {
 
 // forgetReady drops the recorded readiness of objects that the agent writes next. Until the watches show the new
 // objects, the old readiness would seem current.
-func (k *memo) forgetReady(p plan) {
-	for _, o := range p.all() {
+func (k *memo) forgetReady(p planning.Plan) {
+	for _, o := range p.All() {
 		delete(k.ready, guard.KeyOf(o))
 		delete(k.objects, guard.KeyOf(o))
 	}
@@ -251,7 +252,7 @@ func (i *Installer) forget(name types.NamespacedName) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.memos, name)
-	i.plans.forget(name)
+	i.plans.Forget(name)
 	i.watches.TakeChanged(name)
 	i.watches.TakeCompleted(name)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -216,7 +217,7 @@ func TestDefaultCROfLifecycleManagerBelongsToModule(t *testing.T) {
 	crd.SetAnnotations(map[string]string{v1beta2.AnnotationAdopt: "kyma-system/sample"})
 	require.NoError(t, w.client.Update(ctx, crd))
 	w.wants("sample", sampleCRD, withDefaultCR)
-	w.eventually("the module is installed", func() bool { return installed(w.manifest("sample")) })
+	w.eventually("the module is installed", func() bool { return planning.Installed(w.manifest("sample")) })
 	w.remove("sample")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
 	require.False(t, w.exists(cr, home, "default"))

@@ -1,4 +1,4 @@
-package install
+package planning
 
 import (
 	"testing"
@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 )
 
 func TestDropForeignFieldsRemovesInjectedFields(t *testing.T) {
@@ -81,13 +80,13 @@ func TestDropForeignFieldsRemovesHolderOfLease(t *testing.T) {
 }
 
 func TestIgnoredFieldsAreJSONPointers(t *testing.T) {
-	of := func(value string) ([]pointer, error) {
+	of := func(value string) ([]Pointer, error) {
 		o := &unstructured.Unstructured{Object: map[string]any{"kind": "ConfigMap"}}
 		o.SetName("x")
 		o.SetAnnotations(map[string]string{"kyma-pull.dev/ignore-fields": value})
-		return ignoredFields(o)
+		return IgnoredFields(o)
 	}
-	for value, want := range map[string][]pointer{
+	for value, want := range map[string][]Pointer{
 		"":                                 nil,
 		"/spec/replicas":                   {{"spec", "replicas"}},
 		"/data/a, /data/b\n/data/c":        {{"data", "a"}, {"data", "b"}, {"data", "c"}},
@@ -122,30 +121,30 @@ func TestTakeLiveCopiesLiveValues(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		object, live, want string
-		p                  pointer
+		p                  Pointer
 		managed            []metav1.ManagedFieldsEntry
 	}{
 		"agent owns the field": {
-			"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {replicas: 3}}", pointer{"spec", "replicas"},
+			"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {replicas: 3}}", Pointer{"spec", "replicas"},
 			owned("kyma-pull", `{"f:spec":{"f:replicas":{}}}`),
 		},
 		"another manager owns the field": {
-			"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {}}", pointer{"spec", "replicas"},
+			"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {}}", Pointer{"spec", "replicas"},
 			owned("hpa", `{"f:spec":{"f:replicas":{}}}`),
 		},
 		"live field does not exist": {
-			"{spec: {replicas: 1}}", "{spec: {}}", "{spec: {}}", pointer{"spec", "replicas"}, nil,
+			"{spec: {replicas: 1}}", "{spec: {}}", "{spec: {}}", Pointer{"spec", "replicas"}, nil,
 		},
 		"field of a list item": {
 			"{spec: {list: [{a: 1}, {a: 2}]}}", "{spec: {list: [{a: 1}, {a: 9}]}}", "{spec: {list: [{a: 1}, {a: 9}]}}",
-			pointer{"spec", "list", "1", "a"}, nil,
+			Pointer{"spec", "list", "1", "a"}, nil,
 		},
 		"list item": {
-			"{list: [1, 2]}", "{list: [1, 9]}", "{list: [1, 9]}", pointer{"list", "1"}, nil,
+			"{list: [1, 2]}", "{list: [1, 9]}", "{list: [1, 9]}", Pointer{"list", "1"}, nil,
 		},
-		"list index out of range": {"{list: [1]}", "{list: [1, 9]}", "{list: [1]}", pointer{"list", "1"}, nil},
+		"list index out of range": {"{list: [1]}", "{list: [1, 9]}", "{list: [1]}", Pointer{"list", "1"}, nil},
 		"parent field is missing in the object": {
-			"{}", "{spec: {a: {b: 1}}}", "{spec: {a: {b: 1}}}", pointer{"spec", "a", "b"}, nil,
+			"{}", "{spec: {a: {b: 1}}}", "{spec: {a: {b: 1}}}", Pointer{"spec", "a", "b"}, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,18 +156,8 @@ func TestTakeLiveCopiesLiveValues(t *testing.T) {
 				managed[n].FieldsV1 = metav1.NewFieldsV1(`{"f:x":` + string(managed[n].FieldsV1.GetRawBytes()) + `}`)
 			}
 			live.SetManagedFields(managed)
-			takeLive(o, live, append(pointer{"x"}, c.p...), "kyma-pull")
+			TakeLive(o, live, append(Pointer{"x"}, c.p...), "kyma-pull")
 			require.Equal(t, read(c.want).Object["x"], o.Object["x"])
 		})
 	}
-}
-
-// liveObject returns an object with the given YAML. Unlike objects, it accepts objects that cannot be installed.
-func liveObject(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	encoded, err := yaml.YAMLToJSON([]byte(text))
-	require.NoError(t, err)
-	o := &unstructured.Unstructured{}
-	require.NoError(t, o.UnmarshalJSON(encoded))
-	return o
 }

@@ -1,7 +1,6 @@
 package install
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -11,69 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
-
-func ofKind(apiVersion, kind, recreate string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}
-	o.SetName("x")
-	if recreate != "" {
-		o.SetAnnotations(map[string]string{v1beta2.AnnotationRecreate: recreate})
-	}
-	return o
-}
-
-func TestRefusedVersionReportsFix(t *testing.T) {
-	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
-	m.Annotations = map[string]string{v1beta2.AnnotationRecord: `{"record":{"applied":{"version": "1.0.0"}}}`}
-	fixed := refusal{
-		ofKind("apps/v1", "Deployment", ""),
-		errors.New("Deployment x: spec.selector: field is immutable"),
-		true,
-		"",
-	}
-	data := refusal{
-		ofKind("v1", "PersistentVolumeClaim", "true"),
-		errors.New("PersistentVolumeClaim x: spec: is immutable"),
-		true,
-		"",
-	}
-	allowed := refusal{
-		ofKind("batch/v1", "Job", "true"), errors.New("Job x: spec.template: field is immutable"), true, "",
-	}
-	wrong := refusal{ofKind("v1", "Service", "true"), errors.New("Service x: spec.ports: required"), false, ""}
-
-	recreate, problem := judgeRefusals(m, []refusal{allowed})
-	require.Nil(t, problem)
-	require.Len(t, recreate, 1)
-
-	recreate, problem = judgeRefusals(m, []refusal{fixed, data, allowed})
-	require.Empty(t, recreate, "no object must be recreated if another object is refused")
-	require.Equal(t, v1beta2.ReasonImmutable, problem.Reason)
-	for _, text := range []string{
-		"nothing of version 2.0.0 was applied: Deployment x: spec.selector: field is immutable: can only be changed " +
-			"by recreating it",
-		`set the annotation kyma-pull.dev/recreate: "true" on it in the module's content, or on the ModuleTemplate`,
-		`PersistentVolumeClaim x: spec: is immutable: can only be changed`,
-		`kyma-pull.dev/recreate: "with-data" on it in the module's content`,
-		"would be recreated: Job x",
-	} {
-		require.Contains(t, problem.Message, text)
-	}
-
-	recreate, problem = judgeRefusals(m, []refusal{allowed, wrong})
-	require.Empty(t, recreate)
-	require.Equal(t, v1beta2.ReasonApplyFailed, problem.Reason)
-	require.Contains(t, problem.Message, "Service x: spec.ports: required; would be recreated: Job x")
-
-	recreate, problem = judgeRefusals(m, nil)
-	require.Empty(t, recreate)
-	require.Nil(t, problem)
-}
 
 const (
 	fixedV1 = `
@@ -131,7 +73,7 @@ func TestDriftOfAppliedVersionIsCorrectedAfterRefusedUpgrade(t *testing.T) {
 	}
 	w.wants("fixed", fixedV1, version("1.0.0"))
 	w.eventually("version 1.0.0 is applied", func() bool {
-		return record.RunningVersion(w.manifest("fixed")) == "1.0.0" && installed(w.manifest("fixed"))
+		return record.RunningVersion(w.manifest("fixed")) == "1.0.0" && planning.Installed(w.manifest("fixed"))
 	})
 	deployment := &appsv1.Deployment{}
 	require.True(t, w.exists(deployment, home, "fixed"))
@@ -204,7 +146,7 @@ func TestDriftOfAppliedVersionIsCorrectedAfterRefusedUpgrade(t *testing.T) {
 
 	t.Log("an object that cannot be deleted does not block the deletion of others")
 	allow()
-	w.eventually("version 1.0.0 is completely applied again", func() bool { return installed(w.manifest("fixed")) })
+	w.eventually("version 1.0.0 is completely applied again", func() bool { return planning.Installed(w.manifest("fixed")) })
 	allow = w.denies(admissionv1.Delete, "oldObject.metadata.name != 'fixed-a'", "fixed-a")
 	w.remove("fixed")
 	w.eventually("the other objects are deleted", func() bool {

@@ -1,4 +1,4 @@
-package install
+package planning
 
 import (
 	"bufio"
@@ -24,9 +24,9 @@ const maxPlannedBytes = 4 << 20
 // sufficient.
 const plannedWindow = 128 << 10
 
-// plans caches the objects of each Manifest from the last comparison, in compressed form. The agent can then correct
+// Cache caches the objects of each Manifest from the last comparison, in compressed form. The agent can then correct
 // drift without rendering the module again.
-type plans struct {
+type Cache struct {
 	mu    sync.Mutex // guards the fields below
 	kept  map[types.NamespacedName]packedPlan
 	bytes int
@@ -34,20 +34,23 @@ type plans struct {
 
 // packedPlan contains the compressed objects of a plan. Each object has two lines: the key and the JSON.
 type packedPlan struct {
-	// of identifies the inputs of the plan (see planInput).
-	of                string
+	// input identifies the inputs of the plan (see Input).
+	input             string
 	data              []byte
 	resources, images outcome.Finding
 }
 
-// planInput returns a string that is equal for two plans with the same inputs.
-func planInput(m *v1beta2.Manifest, by guard.Owner) string {
+// NewCache returns an empty cache.
+func NewCache() *Cache { return &Cache{kept: map[types.NamespacedName]packedPlan{}} }
+
+// Input returns a string that is equal for two plans with the same inputs.
+func Input(m *v1beta2.Manifest, by guard.Owner) string {
 	return fmt.Sprintf("%s %d %t %q %q %q", m.UID, m.Generation, m.DeletionTimestamp.IsZero(),
 		m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues], by)
 }
 
-// keep adds a plan to the cache, unless the cache is full.
-func (s *plans) keep(name types.NamespacedName, of string, p plan) {
+// Keep adds a plan to the cache, unless the cache is full.
+func (s *Cache) Keep(name types.NamespacedName, input string, p Plan) {
 	data, err := packObjects(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,43 +58,44 @@ func (s *plans) keep(name types.NamespacedName, of string, p plan) {
 	if err != nil || s.bytes+len(data) > maxPlannedBytes {
 		return
 	}
-	s.kept[name] = packedPlan{of, data, p.resources, p.images}
+	s.kept[name] = packedPlan{input, data, p.Resources, p.Images}
 	s.bytes += len(data)
 }
 
-func (s *plans) forget(name types.NamespacedName) {
+// Forget drops the plan of a Manifest.
+func (s *Cache) Forget(name types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(name)
 }
 
-func (s *plans) drop(name types.NamespacedName) {
+func (s *Cache) drop(name types.NamespacedName) {
 	s.bytes -= len(s.kept[name].data)
 	delete(s.kept, name)
 }
 
-// changed returns a cached plan, reduced to the changed objects and the default CR. It returns false if the cache does
+// Changed returns a cached plan, reduced to the changed objects and the default CR. It returns false if the cache does
 // not contain the plan.
-func (s *plans) changed(name types.NamespacedName, of string, changed object.Keys) (plan, bool) {
+func (s *Cache) Changed(name types.NamespacedName, input string, changed object.Keys) (Plan, bool) {
 	s.mu.Lock()
 	packed, ok := s.kept[name]
 	s.mu.Unlock()
-	if !ok || packed.of != of {
-		return plan{}, false
+	if !ok || packed.input != input {
+		return Plan{}, false
 	}
 	p, err := unpackObjects(packed.data, changed)
 	if err != nil {
-		s.forget(name)
-		return plan{}, false
+		s.Forget(name)
+		return Plan{}, false
 	}
-	p.resources, p.images = packed.resources, packed.images
+	p.Resources, p.Images = packed.resources, packed.images
 	return p, true
 }
 
 // defaultCRLine is the line before the default CR in a packedPlan.
 const defaultCRLine = "default CR"
 
-func packObjects(p plan) ([]byte, error) {
+func packObjects(p Plan) ([]byte, error) {
 	var packed bytes.Buffer
 	encoder, err := zstd.NewWriter(&packed, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
 		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(plannedWindow))
@@ -105,10 +109,10 @@ func packObjects(p plan) ([]byte, error) {
 		}
 		return err
 	}
-	if p.defaultCR != nil {
-		err = write(defaultCRLine, p.defaultCR)
+	if p.DefaultCR != nil {
+		err = write(defaultCRLine, p.DefaultCR)
 	}
-	for _, stage := range p.stages {
+	for _, stage := range p.Stages {
 		for _, o := range stage {
 			if err == nil {
 				err = write(line(guard.KeyOf(o)), o)
@@ -126,7 +130,7 @@ func line(k guard.Key) string {
 	return fmt.Sprintf("%q", []string{k.Group, k.Kind, k.Namespace, k.Name})
 }
 
-func unpackObjects(data []byte, changed object.Keys) (plan, error) {
+func unpackObjects(data []byte, changed object.Keys) (Plan, error) {
 	wanted := make(map[string]bool, len(changed))
 	for k := range changed {
 		wanted[line(k)] = true
@@ -134,10 +138,10 @@ func unpackObjects(data []byte, changed object.Keys) (plan, error) {
 	decoder, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxWindow(1<<20))
 	if err != nil {
-		return plan{}, err
+		return Plan{}, err
 	}
 	defer decoder.Close()
-	var p plan
+	var p Plan
 	var line string
 	lines := bufio.NewScanner(decoder)
 	lines.Buffer(nil, 2*maxPlannedBytes)
@@ -151,15 +155,15 @@ func unpackObjects(data []byte, changed object.Keys) (plan, error) {
 		}
 		o := &unstructured.Unstructured{}
 		if err := o.UnmarshalJSON(lines.Bytes()); err != nil {
-			return plan{}, err
+			return Plan{}, err
 		}
 		if line == defaultCRLine {
-			p.defaultCR = o
+			p.DefaultCR = o
 			continue
 		}
 		stage := stageOf(o)
-		p.stages[stage] = append(p.stages[stage], o)
-		p.inventory = append(p.inventory, object.ResourceOf(o))
+		p.Stages[stage] = append(p.Stages[stage], o)
+		p.Inventory = append(p.Inventory, object.ResourceOf(o))
 	}
 	return p, lines.Err()
 }

@@ -1,4 +1,4 @@
-package install
+package planning
 
 import (
 	"strings"
@@ -15,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
@@ -51,8 +50,6 @@ func resource(kind, group, name string) v1beta2.Resource {
 	}
 }
 
-var sampleOwner = guard.Owner{Mark: "kyma-system/sample", Module: "sample", Namespace: "kyma-system"}
-
 func TestPlanAppliesCRDsFirstAndPrunesTheRest(t *testing.T) {
 	before := []v1beta2.Resource{
 		resource("ClusterRole", "rbac.authorization.k8s.io", "old-role"),
@@ -68,21 +65,21 @@ func TestPlanAppliesCRDsFirstAndPrunesTheRest(t *testing.T) {
 			GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 		},
 	}
-	p, err := makePlan(objects(t, sampleExtra+"---\n"+sampleRest+"---"+sampleCRD), sample("default", ""), before,
+	p, err := Make(objects(t, sampleExtra+"---\n"+sampleRest+"---"+sampleCRD), sample("default", ""), before,
 		sampleOwner, builtIn)
 	require.NoError(t, err)
 	require.Equal(t, "CustomResourceDefinition samples.example.kyma-project.io, ClusterRole sample-role",
-		named(object.ResourcesOf(p.stages[0])))
+		named(object.ResourcesOf(p.Stages[0])))
 	require.Equal(t, "ConfigMap kyma-system/sample-config, ConfigMap kyma-system/sample-extra, "+
-		"Deployment kyma-system/sample-manager", named(object.ResourcesOf(p.stages[2])))
-	require.Equal(t, "Sample kyma-system/bundled", named(object.ResourcesOf(p.stages[3])))
-	require.Equal(t, "Namespace kyma-system", named(object.ResourcesOf(p.shared)))
-	require.Equal(t, "Sample kyma-system/default", guard.KeyOf(p.defaultCR).String())
-	require.Len(t, p.inventory, 6)
+		"Deployment kyma-system/sample-manager", named(object.ResourcesOf(p.Stages[2])))
+	require.Equal(t, "Sample kyma-system/bundled", named(object.ResourcesOf(p.Stages[3])))
+	require.Equal(t, "Namespace kyma-system", named(object.ResourcesOf(p.Shared)))
+	require.Equal(t, "Sample kyma-system/default", guard.KeyOf(p.DefaultCR).String())
+	require.Len(t, p.Inventory, 6)
 	require.Equal(t, "ConfigMap kyma-system/old-config, CustomResourceDefinition old-crd, ClusterRole old-role",
-		named(p.prune))
-	require.Nil(t, p.shared[0].GetAnnotations())
-	for _, o := range p.stages[2] {
+		named(p.Prune))
+	require.Nil(t, p.Shared[0].GetAnnotations())
+	for _, o := range p.Stages[2] {
 		require.Equal(t, "kyma-system/sample", o.GetAnnotations()[v1beta2.AnnotationOwnedBy])
 		require.Equal(t, "sample", o.GetLabels()[v1beta2.LabelModuleName])
 	}
@@ -97,7 +94,7 @@ func TestPlanRefusesInvalidContent(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := makePlan(objects(t, c.yaml), nil, nil, sampleOwner, builtIn)
+			_, err := Make(objects(t, c.yaml), nil, nil, sampleOwner, builtIn)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -135,13 +132,13 @@ func TestPlanOmitsObjectsOfUnknownKinds(t *testing.T) {
 			"default CR Sample kyma-system/default", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := makePlan(objects(t, c.yaml), c.defaultCR, c.before, sampleOwner, builtIn)
+			p, err := Make(objects(t, c.yaml), c.defaultCR, c.before, sampleOwner, builtIn)
 			require.NoError(t, err)
-			require.Equal(t, "ConfigMap kyma-system/a", named(object.ResourcesOf(p.stages[2])))
-			require.Len(t, p.unknown, 1)
-			require.Contains(t, p.unknown[0], c.unknown)
-			require.Equal(t, c.prune, named(p.prune))
-			require.Equal(t, v1beta2.ReasonUnknownKind, p.leftOut().Reason)
+			require.Equal(t, "ConfigMap kyma-system/a", named(object.ResourcesOf(p.Stages[2])))
+			require.Len(t, p.Unknown, 1)
+			require.Contains(t, p.Unknown[0], c.unknown)
+			require.Equal(t, c.prune, named(p.Prune))
+			require.Equal(t, v1beta2.ReasonUnknownKind, p.LeftOut().Reason)
 		})
 	}
 }
@@ -166,11 +163,11 @@ func TestObjectIsOwnedByOneModule(t *testing.T) {
 		}
 		return object.ResourceOf(m.Spec.Resource), true
 	}
-	content := plan{inventory: []v1beta2.Resource{a}}
-	onlyDefault := plan{defaultCR: offering(manifest("", 0)).Spec.Resource}
+	content := Plan{Inventory: []v1beta2.Resource{a}}
+	onlyDefault := Plan{DefaultCR: offering(manifest("", 0)).Spec.Resource}
 	for name, c := range map[string]struct {
 		me, other v1beta2.Manifest
-		wanted    plan
+		wanted    Plan
 		refused   bool
 	}{
 		"no Manifest owns the object": {manifest("me", 0), manifest("other", 0), content, false},
@@ -203,10 +200,10 @@ func TestObjectIsOwnedByOneModule(t *testing.T) {
 				others = append(others, &c.other)
 			}
 			for _, isSet := range []bool{false, true} {
-				takes, conflict, err := claimedByOther(&c.me, c.wanted, others, defaultCR,
+				takes, conflict, err := ClaimedByOther(&c.me, c.wanted, others, defaultCR,
 					func(*v1beta2.Manifest, guard.Key) (bool, error) { return isSet, nil })
 				require.NoError(t, err)
-				has := len(c.other.Status.Synced) > 0 && c.other.Name != c.me.Name && len(c.wanted.inventory) > 0
+				has := len(c.other.Status.Synced) > 0 && c.other.Name != c.me.Name && len(c.wanted.Inventory) > 0
 				if !isSet || !has {
 					require.Equal(t, c.refused, conflict != "", conflict)
 					require.Empty(t, takes)
@@ -220,7 +217,7 @@ func TestObjectIsOwnedByOneModule(t *testing.T) {
 }
 
 func TestRemovalStagesEndWithCRDsRBACAndNamespaces(t *testing.T) {
-	stages := removalStages([]v1beta2.Resource{
+	stages := RemovalStages([]v1beta2.Resource{
 		resource("Namespace", "", "n"),
 		resource("ClusterRole", "rbac.authorization.k8s.io", "r"),
 		resource("ServiceAccount", "", "s"),
@@ -240,87 +237,10 @@ func TestRemovalStagesEndWithCRDsRBACAndNamespaces(t *testing.T) {
 	}, order)
 }
 
-func TestNextStepDependsOnStatusMemoAndRecord(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	done := memo{checked: 2, checkedAt: now}
-	change := object.Keys{guard.Key{Kind: "ConfigMap", Name: "a"}: {}}
-	for name, c := range map[string]struct {
-		applied int64
-		known   memo
-		changed object.Keys
-		note    string
-		want    step
-	}{
-		"Manifest was never applied":       {0, memo{}, nil, "", stepApply},
-		"older generation applied":         {1, done, nil, "", stepApply},
-		"applied before the agent started": {2, memo{}, nil, "", stepApply},
-		"resync is due":                    {2, memo{checked: 2, checkedAt: now.Add(-time.Hour)}, nil, "", stepApply},
-		"object waits for deletion": {
-			2, memo{checked: 2, checkedAt: now.Add(-time.Minute), held: "x", heldFor: time.Minute}, nil, "", stepApply,
-		},
-		"object with data is kept": {
-			2, memo{checked: 2, checkedAt: now.Add(-time.Second), held: "x", heldFor: time.Minute}, nil, "", stepCheck,
-		},
-		"object waits for a takeover": {
-			2, memo{checked: 2, checkedAt: now.Add(-time.Second), handingOver: "x"}, nil, "", stepApply,
-		},
-		"object changed":                       {2, done, change, "", stepCorrect},
-		"no object changed":                    {2, done, nil, "", stepCheck},
-		"record contains this version":         {2, done, nil, `{"version": "2.0.0"}`, stepCheck},
-		"record contains the previous version": {2, done, nil, `{"version": "1.5.0"}`, stepApply},
-		"record contains a started apply":      {2, done, nil, `{"version": "2.0.0", "begun": "sha256:x"}`, stepApply},
-		"record cannot be written": {
-			2, memo{checked: 2, checkedAt: now, recordFailed: true}, nil, `{"version": "1.5.0"}`, stepCheck,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := &v1beta2.Manifest{}
-			m.Generation, m.Spec.Version = 2, "2.0.0"
-			m.Annotations = map[string]string{v1beta2.AnnotationRecord: `{"record":{"applied":` + c.note + `}}`}
-			if c.applied > 0 {
-				m.Status.Conditions = []metav1.Condition{
-					{Type: v1beta2.ConditionInstallation, Status: metav1.ConditionTrue, ObservedGeneration: c.applied},
-				}
-			}
-			require.Equal(t, c.want, next(m, c.known, c.changed, now, time.Hour))
-		})
-	}
-}
-
-func TestCorrectionsSlowDownAgainstAnotherWriter(t *testing.T) {
-	var known memo
-	now := time.Unix(1e9, 0)
-	corrections := 0
-	for end := now.Add(time.Hour); now.Before(end); now = now.Add(100 * time.Millisecond) {
-		if known.holdBack(now) == 0 {
-			known.countCorrection(now)
-			corrections++
-		}
-	}
-	require.Less(t, corrections, 30)
-	require.Greater(t, corrections, 10)
-	now = now.Add(time.Hour)
-	known.countCorrection(now)
-	require.Zero(t, known.holdBack(now), "an hour without changes must reset the delay")
-}
-
-func TestStatusTimesChangeOnlyWithValues(t *testing.T) {
-	m := &v1beta2.Manifest{}
-	out := outcome.Outcome{
-		State: v1beta2.StateReady, Ready: outcome.Finding{OK: true, Reason: "Ready", Message: "all objects are ready"},
-	}
-	m.Status = outcome.StatusOf(m, out, time.Unix(1e9, 0))
-	require.Equal(t, m.Status, outcome.StatusOf(m, out, time.Unix(2e9, 0)))
-	out.Ready.Message = "else"
-	later := outcome.StatusOf(m, out, time.Unix(2e9, 0))
-	require.Equal(t, int64(2e9), later.LastOperation.LastUpdateTime.Unix())
-	require.Equal(t, int64(1e9), later.Conditions[0].LastTransitionTime.Unix())
-}
-
 func TestCustomResourcesAreRemovedBeforeOperator(t *testing.T) {
 	gate := resource("Gateway", "gateway.networking.k8s.io", "x")
 	require.True(t, readiness.HasStatus(gate))
-	stages := removalStages([]v1beta2.Resource{resource("Deployment", "apps", "operator"), gate})
+	stages := RemovalStages([]v1beta2.Resource{resource("Deployment", "apps", "operator"), gate})
 	require.Equal(t, "Gateway x", named(stages[0]))
 	of := func(version, kind string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": kind}}
@@ -328,3 +248,5 @@ func TestCustomResourcesAreRemovedBeforeOperator(t *testing.T) {
 	require.Equal(t, 3, stageOf(of("gateway.networking.k8s.io/v1", "Gateway")))
 	require.Equal(t, 2, stageOf(of("networking.k8s.io/v1", "Ingress")))
 }
+
+var sampleOwner = guard.Owner{Mark: "kyma-system/sample", Module: "sample", Namespace: "kyma-system"}
