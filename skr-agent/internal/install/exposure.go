@@ -19,18 +19,18 @@ import (
 
 // exposes returns a problem if the plan's labels for the agent's namespace would let an installed webhook or policy
 // intercept the agent's requests.
-func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
+func (c *checker) exposes(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
 	for _, o := range p.Shared {
-		if o.GetName() != i.Namespace {
+		if o.GetName() != c.planner.namespace {
 			continue
 		}
-		live, err := i.actor(m).Metadata(ctx, object.ResourceOf(o))
+		live, err := c.planner.accounts.Of(m).Metadata(ctx, object.ResourceOf(o))
 		if err != nil {
 			return nil, err
 		}
 		before, after := labels.Set{}, labels.Set{}
 		if live != nil {
-			before, after = live.Labels, guard.LabelsWithout(live, i.FieldManager+"/"+m.ModuleLabel())
+			before, after = live.Labels, guard.LabelsWithout(live, c.fieldManager+"/"+m.ModuleLabel())
 		}
 		after = labels.Merge(after, o.GetLabels())
 		if labels.Equals(before, after) {
@@ -39,11 +39,11 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plannin
 			}
 			continue
 		}
-		found, err := installedInterceptors(ctx, i.cluster)
+		found, err := installedInterceptors(ctx, c.cluster)
 		if err != nil {
 			return nil, err
 		}
-		if rule := guard.Exposes(before, after, i.Namespace, found); rule != "" {
+		if rule := guard.Exposes(before, after, c.planner.namespace, found); rule != "" {
 			return &outcome.Finding{Reason: v1beta2.ReasonProtected, Message: fmt.Sprintf("%s: %s", guard.KeyOf(o), rule)}, nil
 		}
 	}

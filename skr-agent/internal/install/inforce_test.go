@@ -29,8 +29,8 @@ func TestOnlySignedCompleteVersionIsCorrected(t *testing.T) {
 		return m
 	}
 	asIs := func(*record.AppliedVersion) {}
-	i := &Installer{records: own}
-	was := i.lastApplied(recorded(own, asIs))
+	l := &ledger{records: own}
+	was := l.lastApplied(recorded(own, asIs))
 	require.NotNil(t, was)
 	require.Equal(t, "1.0.0", was.Spec.Version)
 	for name, m := range map[string]*v1beta2.Manifest{
@@ -39,9 +39,9 @@ func TestOnlySignedCompleteVersionIsCorrected(t *testing.T) {
 		"apply of another version has started": recorded(own, func(v *record.AppliedVersion) { v.Begun = "x" }),
 		"record without images":                recorded(own, func(v *record.AppliedVersion) { v.ImagesLeftOut = true }),
 	} {
-		require.Nil(t, i.lastApplied(m), name)
+		require.Nil(t, l.lastApplied(m), name)
 	}
-	require.Nil(t, (&Installer{}).lastApplied(recorded(own, asIs)), "installer without a signer")
+	require.Nil(t, (&ledger{}).lastApplied(recorded(own, asIs)), "installer without a signer")
 }
 
 func TestAppliedVersionIsCorrectedWhileUpgradeIsRefused(t *testing.T) {

@@ -37,10 +37,10 @@ const (
 // Inspect returns the requested details of a module. It reads them with the permissions of the module's account. The
 // field Problem of the result contains the first read error.
 func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []bundle.Detail) *bundle.ModuleDetails {
-	found := inspection{actor: i.actor(m), wanted: wanted,
-		details: bundle.ModuleDetails{Taken: i.now().UTC().Truncate(time.Second)}}
-	telling, _ := i.statusObjects(m, m.Status.Synced)
-	seen, err := i.readAll(ctx, m, &memo{}, telling, func(v1beta2.Resource) bool { return false })
+	found := inspection{actor: i.planner.accounts.Of(m), wanted: wanted,
+		details: bundle.ModuleDetails{Taken: i.pacer.now().UTC().Truncate(time.Second)}}
+	telling, _ := i.observer.statusObjects(m, m.Status.Synced)
+	seen, err := i.observer.readAll(ctx, m, &memo{}, telling, func(v1beta2.Resource) bool { return false })
 	if err != nil {
 		found.missed(err)
 		return &found.details
@@ -49,7 +49,7 @@ func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []b
 	var failing []readiness.Observation
 	for n := range seen {
 		o := &seen[n]
-		if r, ok := i.defaultCR(m); ok && o.Key == object.KeyOf(r) {
+		if r, ok := i.planner.defaultCR(m); ok && o.Key == object.KeyOf(r) {
 			o.Checks = readiness.Checks(m)
 		}
 		o.Completed = o.Object == nil && planning.CompletedJobs(m).Has(o.Key)

@@ -18,15 +18,15 @@ import (
 
 // pruneInterceptors deletes the webhooks, policies and APIServices that are not in the new version, before the version
 // is applied. It ignores missing permissions, because the method prune reports them later.
-func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p planning.Plan) error {
+func (dr *dryRunner) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p planning.Plan) error {
 	dropped := slices.DeleteFunc(slices.Clone(p.Prune), func(r v1beta2.Resource) bool {
 		return !object.Intercepts(object.KeyOf(r).GroupKind())
 	})
-	mine, _, err := i.handOver(ctx, m, dropped)
+	mine, _, err := dr.planner.handOver(ctx, m, dropped)
 	if err != nil || len(mine) == 0 {
 		return err
 	}
-	_, err = i.deleteObjects(ctx, m, mine, i.mayDelete(m))
+	_, err = dr.deleter.deleteObjects(ctx, m, mine, dr.planner.mayDelete(m))
 	if apierrors.IsForbidden(err) {
 		return nil
 	}
@@ -53,7 +53,7 @@ func applyInterceptors(ctx context.Context, a *account.Account, p planning.Plan)
 
 // applyInterceptorsFirst deletes or corrects webhooks, policies and APIServices after a failed dry run. It returns
 // true if another dry run can succeed.
-func (i *Installer) applyInterceptorsFirst(
+func (dr *dryRunner) applyInterceptorsFirst(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
 ) (bool, error) {
 	isInterceptor := func(r v1beta2.Resource) bool { return object.Intercepts(object.KeyOf(r).GroupKind()) }
@@ -61,11 +61,11 @@ func (i *Installer) applyInterceptorsFirst(
 	if !inForce {
 		return false, nil
 	}
-	if err := i.begin(ctx, m, known); err != nil {
+	if err := dr.ledger.begin(ctx, m, known); err != nil {
 		return false, err
 	}
-	if err := i.pruneInterceptors(ctx, m, p); err != nil {
+	if err := dr.pruneInterceptors(ctx, m, p); err != nil {
 		return false, err
 	}
-	return true, applyInterceptors(ctx, i.actor(m), p)
+	return true, applyInterceptors(ctx, dr.planner.accounts.Of(m), p)
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
@@ -24,19 +22,19 @@ const handOverInterval = time.Second
 
 // wanted returns the objects in the content of the requested version. It returns false if the content cannot be
 // rendered or installed.
-func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (object.Keys, bool, error) {
-	content, problem, err := i.renderer.Module(ctx, m, i.actor(m).Capabilities)
+func (pl *planner) wanted(ctx context.Context, m *v1beta2.Manifest) (object.Keys, bool, error) {
+	content, problem, err := pl.renderer.Module(ctx, m, pl.accounts.Of(m).Capabilities)
 	if err != nil || problem != nil {
 		return nil, false, err
 	}
-	p, err := planning.Make(content.Objects, content.DefaultCR, nil, i.owner(m), i.actors[""].Scope)
+	p, err := planning.Make(content.Objects, content.DefaultCR, nil, pl.owner(m), pl.accounts.Own().Scope)
 	if err != nil {
 		if account.IsTemporary(err) {
 			return nil, false, err
 		}
 		return nil, false, nil
 	}
-	if guard.Check(p.All(), i.Namespace) != nil {
+	if guard.Check(p.All(), pl.namespace) != nil {
 		return nil, false, nil
 	}
 	return object.KeysOf(p.Inventory), true, nil
@@ -45,13 +43,13 @@ func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (object.Key
 // newOwners finds modules that take over objects that this module does not need anymore. The result contains the name
 // of the new module for each such object. A module whose content is refused takes over nothing, so that it cannot delay
 // the removal of this module.
-func (i *Installer) newOwners(
+func (pl *planner) newOwners(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (map[guard.Key]string, error) {
 	if len(dropped) == 0 {
 		return nil, nil
 	}
-	others, err := i.others(ctx, m)
+	others, err := pl.others(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +60,7 @@ func (i *Installer) newOwners(
 		}
 		wants, complete := object.KeysOf(other.Status.Synced), planning.Installed(other)
 		if !complete {
-			p, problem, err := i.plan(ctx, other)
+			p, problem, err := pl.plan(ctx, other)
 			if err != nil {
 				return nil, fmt.Errorf("render module %s, which can take over objects: %w", other.Module(), err)
 			}
@@ -85,16 +83,16 @@ func (i *Installer) newOwners(
 
 // releases returns a function that reports whether another Manifest does not need an object anymore, because its
 // content does not contain the object or the Manifest is being removed.
-func (i *Installer) releases(ctx context.Context) func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
+func (pl *planner) releases(ctx context.Context) func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
 	rendered := map[string]object.Keys{}
 	return func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
 		if !planning.IsActive(other) {
-			return !other.DeletionTimestamp.IsZero() && i.records.IsRemoved(other) &&
+			return !other.DeletionTimestamp.IsZero() && pl.records.IsRemoved(other) &&
 				other.Annotations[v1beta2.AnnotationUnmanaged] != v1beta2.True, nil
 		}
 		wants, done := rendered[other.Name]
 		if !done {
-			now, known, err := i.wanted(ctx, other)
+			now, known, err := pl.wanted(ctx, other)
 			if err != nil {
 				return false, fmt.Errorf("render module %s, which owns %s: %w", other.Module(), k, err)
 			}
@@ -107,41 +105,26 @@ func (i *Installer) releases(ctx context.Context) func(other *v1beta2.Manifest, 
 	}
 }
 
-// others returns all other Manifests from the cache. Callers must not modify them.
-func (i *Installer) others(ctx context.Context, m *v1beta2.Manifest) ([]*v1beta2.Manifest, error) {
-	var all v1beta2.ManifestList
-	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list Manifests: %w", err)
-	}
-	var others []*v1beta2.Manifest
-	for n := range all.Items {
-		if other := &all.Items[n]; other.Name != m.Name && other.UID != m.UID {
-			others = append(others, other)
-		}
-	}
-	return others, nil
-}
-
-func (i *Installer) isIncomplete() bool { return i.Incomplete != nil && i.Incomplete() }
+func (pl *planner) isIncomplete() bool { return pl.incomplete != nil && pl.incomplete() }
 
 // handOver returns the objects in dropped that this module can delete now. waiting is the reason to wait if other
 // modules must take over some of the objects first.
-func (i *Installer) handOver(
+func (pl *planner) handOver(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (mine []v1beta2.Resource, waiting string, err error) {
 	if len(dropped) == 0 {
 		return nil, "", nil
 	}
-	if i.isIncomplete() {
+	if pl.isIncomplete() {
 		return nil, "waiting until all Manifests of the bundle are written, because one of them may take over " +
 				object.KeyOf(dropped[0]).String(),
 			nil
 	}
-	takers, err := i.newOwners(ctx, m, dropped)
+	takers, err := pl.newOwners(ctx, m, dropped)
 	if err != nil {
 		return nil, "", err
 	}
-	deletes := i.mayDelete(m)
+	deletes := pl.mayDelete(m)
 	var moving []string
 	for _, r := range dropped {
 		module, wanted := takers[object.KeyOf(r)]
@@ -149,7 +132,7 @@ func (i *Installer) handOver(
 			mine = append(mine, r)
 			continue
 		}
-		live, err := i.actor(m).Metadata(ctx, r)
+		live, err := pl.accounts.Of(m).Metadata(ctx, r)
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", object.KeyOf(r), err)
 		}

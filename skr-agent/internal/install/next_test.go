@@ -89,3 +89,10 @@ func TestStatusTimesChangeOnlyWithValues(t *testing.T) {
 	require.Equal(t, int64(2e9), later.LastOperation.LastUpdateTime.Unix())
 	require.Equal(t, int64(1e9), later.Conditions[0].LastTransitionTime.Unix())
 }
+
+func TestOwnerOfModuleInNamespaceHasValidLabel(t *testing.T) {
+	m := &v1beta2.Manifest{}
+	m.Name, m.Labels = "team-keda", map[string]string{v1beta2.LabelModuleName: "team-keda"}
+	m.Annotations = map[string]string{v1beta2.AnnotationModule: "team/keda"}
+	require.NotContains(t, (&planner{}).owner(m).Module, "/", "the module label must not contain a slash")
+}

@@ -33,7 +33,8 @@ type foreignSearch struct {
 // examine reads the live version of a planned object. It records an object that is missing, unreadable, or does not
 // belong to the module. accepted reports whether a live object belongs to the module.
 func (s *foreignSearch) examine(
-	ctx context.Context, o *unstructured.Unstructured, found account.Listed, accepted func(*metav1.PartialObjectMetadata) bool,
+	ctx context.Context, o *unstructured.Unstructured, found account.Listed,
+	accepted func(*metav1.PartialObjectMetadata) bool,
 ) error {
 	k := guard.KeyOf(o)
 	live, err := found.Object(k)
@@ -57,21 +58,21 @@ func (s *foreignSearch) examine(
 
 // foreignObjects returns a problem if existing objects of a plan do not belong to the module. Objects in the
 // inventory of an installed module belong to it.
-func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
-	by, before, whole := i.owner(m), object.KeysOf(m.Status.Synced), planning.Installed(m)
-	others, err := i.others(ctx, m)
+func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
+	by, before, whole := c.planner.owner(m), object.KeysOf(m.Status.Synced), planning.Installed(m)
+	others, err := c.planner.others(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	p.Unread, p.Absent = map[guard.Key]string{}, object.Keys{}
-	a := i.actor(m)
+	a := c.planner.accounts.Of(m)
 	search := foreignSearch{actor: a, plan: p}
 	type test = func(*metav1.PartialObjectMetadata) bool
 	acceptedObject := func(k guard.Key) test {
 		return func(live *metav1.PartialObjectMetadata) bool {
 			takes := live.DeletionTimestamp.IsZero() &&
 				(p.TakesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) || planning.IsAbandoned(k, live, others))
-			return by.Owns(live) || takes || before.Has(k) && guard.Applied(live, i.FieldManager)
+			return by.Owns(live) || takes || before.Has(k) && guard.Applied(live, c.fieldManager)
 		}
 	}
 	acceptedCR := func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.IsOtherManifests(live) }
@@ -80,7 +81,7 @@ func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *
 	for _, part := range [2][]*unstructured.Unstructured{slices.Clone(p.Stages[0]), rest} {
 		part = slices.DeleteFunc(part, func(o *unstructured.Unstructured) bool {
 			return o == nil || whole && o != p.DefaultCR && before.Has(guard.KeyOf(o)) ||
-				i.watches.IsMarked(object.ResourceOf(o), by.Mark) || p.IsUndefined(o)
+				c.watches.IsMarked(object.ResourceOf(o), by.Mark) || p.IsUndefined(o)
 		})
 		found, err := a.List(ctx, part)
 		if err != nil {

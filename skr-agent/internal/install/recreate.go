@@ -2,35 +2,45 @@ package install
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// recordRecreation records the UIDs of the objects that the agent is about to delete for a version.
-func (i *Installer) recordRecreation(ctx context.Context, m *v1beta2.Manifest, uids []types.UID) error {
-	next := record.Recreated{Version: planning.WantedDigest(m)}
-	known := record.Claims(m).Recreated
-	if known != nil && known.Version == next.Version {
-		next.Objects = slices.Clone(known.Objects)
+// recreate deletes the objects to recreate. It returns a reason to wait while they still exist.
+func (dr *dryRunner) recreate(ctx context.Context, m *v1beta2.Manifest, p planning.Plan) (string, error) {
+	if len(p.Recreate) == 0 {
+		return "", nil
 	}
-	before := len(next.Objects)
-	for _, uid := range uids {
-		if !slices.Contains(next.Objects, uid) {
-			next.Objects = append(next.Objects, uid)
+	var names []string
+	var uids []types.UID
+	for _, r := range p.Recreate {
+		o, err := dr.planner.accounts.Of(m).Metadata(ctx, r)
+		if err != nil {
+			return "", err
+		}
+		if o != nil && o.DeletionTimestamp.IsZero() {
+			names, uids = append(names, object.KeyOf(r).String()), append(uids, o.UID)
 		}
 	}
-	if len(next.Objects) == before {
-		return nil
+	if len(names) > 0 {
+		text := excerpt.FirstFew(names)
+		log.FromContext(ctx).Info("recreating objects whose fields cannot be changed", "module", m.Module(), "version",
+			m.Spec.Version, "objects", text)
+		dr.events.Eventf(m, nil, "Normal", v1beta2.ReasonRecreating, "Recreate", "recreating %s for version %s", text,
+			m.Spec.Version)
 	}
-	err := i.records.Update(ctx, i.cluster, nil, m, func(r *record.Record) { r.Recreated = &next })
-	if err != nil {
-		return fmt.Errorf("record the recreated objects: %w", err)
+	if err := dr.ledger.recordRecreation(ctx, m, uids); err != nil {
+		return "", err
 	}
-	return nil
+	left, err := dr.deleter.deleteObjects(ctx, m, p.Recreate, dr.planner.owner(m).Owns)
+	if err != nil || len(left.objects) == 0 {
+		return "", err
+	}
+	return "waiting for deletion before recreating: " + excerpt.FirstFew(left.texts), nil
 }

@@ -73,7 +73,7 @@ func (w *world) installedByLifecycleManager(content, mark string) {
 func (w *world) inherits(name, content string, list []v1beta2.Resource) {
 	w.Helper()
 	w.wants(name, content, func(m *v1beta2.Manifest) {
-		require.NoError(w, w.installer.records.Set(m, record.Record{Restoring: true}))
+		require.NoError(w, w.installer.planner.records.Set(m, record.Record{Restoring: true}))
 	})
 	m := w.manifest(name)
 	before := m.DeepCopy()

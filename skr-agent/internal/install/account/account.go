@@ -81,8 +81,8 @@ func (a *Account) Metadata(ctx context.Context, r v1beta2.Resource) (*metav1.Par
 	return o, err
 }
 
-// ServedMetadata is like Metadata, but returns ErrAbsentKind if the kind does not exist. The result has the API version in
-// which it was read.
+// ServedMetadata is like Metadata, but returns ErrAbsentKind if the kind does not exist. The result has the API version
+// in which it was read.
 func (a *Account) ServedMetadata(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
 	var o *metav1.PartialObjectMetadata
 	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {

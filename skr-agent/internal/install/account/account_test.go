@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
@@ -112,4 +113,17 @@ func TestErrorsCausedByModuleAreNotTemporary(t *testing.T) {
 			t.Errorf("%s: got isTransient %t, want %t", name, got, c.want)
 		}
 	}
+}
+
+func TestModuleNameWithNamespaceSelectsAccount(t *testing.T) {
+	rules, err := guard.ParseAccounts([]string{"team/keda=installer"}, "kyma-system")
+	require.NoError(t, err)
+	const user = "system:serviceaccount:kyma-system:installer"
+	accounts := Set{rules, map[string]*Account{"": {}, user: {User: user}}}
+	m := &v1beta2.Manifest{}
+	m.Name, m.Labels = "team-keda", map[string]string{v1beta2.LabelModuleName: "team-keda"}
+	m.Annotations = map[string]string{v1beta2.AnnotationModule: "team/keda"}
+	require.Equal(t, user, accounts.Of(m).User)
+	m.Annotations[v1beta2.AnnotationModule] = "team/other"
+	require.Empty(t, accounts.Of(m).User)
 }

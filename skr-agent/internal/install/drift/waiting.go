@@ -22,8 +22,8 @@ func Sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// MaxWait limits how long a reconciliation waits for a watch or a CRD. After this time, the reconciliation ends, so that
-// the worker can reconcile other modules.
+// MaxWait limits how long a reconciliation waits for a watch or a CRD. After this time, the reconciliation ends, so
+// that the worker can reconcile other modules.
 const MaxWait = 1500 * time.Millisecond
 
 // Await starts the watches of resources and waits up to maxWait until they run. It reports whether they run. defined

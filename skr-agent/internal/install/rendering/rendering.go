@@ -1,7 +1,7 @@
 // Package rendering renders the content of Manifests to objects.
 //
-// Its input is a Manifest and the content store. Its output is the module's objects, with the runtime's values, redirected
-// images and pull Secrets, or the problem in the module's content. It does not write to the cluster.
+// Its input is a Manifest and the content store. Its output is the module's objects, with the runtime's values,
+// redirected images and pull Secrets, or the problem in the module's content. It does not write to the cluster.
 package rendering
 
 import (
@@ -96,7 +96,9 @@ type inputSources struct {
 	capabilities func() (render.Capabilities, error)
 }
 
-func (s inputSources) input(m *v1beta2.Manifest, namespace string) (in render.Input, problem *outcome.Finding, err error) {
+func (s inputSources) input(
+	m *v1beta2.Manifest, namespace string,
+) (in render.Input, problem *outcome.Finding, err error) {
 	var source v1beta2.ImageSpec
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
 		return in, &outcome.Finding{Reason: v1beta2.ReasonSourceBroken, Message: "spec.install.source: " + err.Error()}, nil

@@ -3,33 +3,38 @@ package install
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
+// observer reads the objects that determine the state of a module.
+type observer struct {
+	planner *planner
+	watches *drift.Watches
+}
+
 // observe reads the objects that determine the status of a Manifest. It does not read an object that was ready or is
 // cached, if its watch reports no change since then. watched is true if watches report changes of all objects that
 // determine the status.
-func (i *Installer) observe(
+func (ob *observer) observe(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource,
 ) (seen []readiness.Observation, watched bool, err error) {
-	wanted, watched := i.statusObjects(m, object.Without(inventory, before.dropped))
-	r, ok := i.defaultCR(m)
+	wanted, watched := ob.statusObjects(m, object.Without(inventory, before.dropped))
+	r, ok := ob.planner.defaultCR(m)
 	isDefaultCR := func(k guard.Key) bool { return ok && k == object.KeyOf(r) }
-	seen, err = i.readAll(ctx, m, before, wanted, func(w v1beta2.Resource) bool {
-		return i.isReady(before, w) && !isDefaultCR(object.KeyOf(w))
+	seen, err = ob.readAll(ctx, m, before, wanted, func(w v1beta2.Resource) bool {
+		return before.isReady(object.KeyOf(w), ob.watches.Version(w)) && !isDefaultCR(object.KeyOf(w))
 	})
 	if err != nil {
 		return nil, false, err
@@ -42,7 +47,7 @@ func (i *Installer) observe(
 			o.Completed = true
 		case isDefaultCR(o.Key):
 			o.Checks = readiness.Checks(m)
-			if o.Object != nil && o.Object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).Mark {
+			if o.Object != nil && o.Object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != ob.planner.owner(m).Mark {
 				watched = false // the default CR lacks the label that the watches select
 			}
 		case o.KnownReady:
@@ -63,7 +68,7 @@ func (i *Installer) observe(
 
 // statusObjects returns the objects that determine the status of a Manifest. watched is true if watches report
 // changes of all these objects.
-func (i *Installer) statusObjects(
+func (ob *observer) statusObjects(
 	m *v1beta2.Manifest, inventory []v1beta2.Resource,
 ) (wanted []v1beta2.Resource, watched bool) {
 	known := object.KeysOf(inventory)
@@ -78,27 +83,22 @@ func (i *Installer) statusObjects(
 			GroupVersionKind: manager.GroupVersionKind,
 			Name:             manager.Name, Namespace: cmp.Or(manager.Namespace, m.Namespace),
 		}
-		if namespaced, err := i.actors[""].Scope(object.GVKOf(r)); err == nil && !namespaced {
+		if namespaced, err := ob.planner.accounts.Own().Scope(object.GVKOf(r)); err == nil && !namespaced {
 			r.Namespace = ""
 		}
-		if !known.Has(object.KeyOf(r)) && guard.Protected(object.KeyOf(r), i.Namespace) == "" {
+		if !known.Has(object.KeyOf(r)) && guard.Protected(object.KeyOf(r), ob.planner.namespace) == "" {
 			wanted, watched = append(wanted, r), false
 		}
 	}
-	if r, ok := i.defaultCR(m); ok && !object.KeysOf(wanted).Has(object.KeyOf(r)) {
+	if r, ok := ob.planner.defaultCR(m); ok && !object.KeysOf(wanted).Has(object.KeyOf(r)) {
 		wanted = append(wanted, r)
 	}
 	return wanted, watched
 }
 
-const maxCachedObjects = 20
-
-// readsAtOnce limits concurrent reads for one Manifest.
-const readsAtOnce = 4
-
 // readAll reads the wanted objects and returns observations in the same order. It skips an object if known returns true
 // for it, or if the cache has a current copy.
-func (i *Installer) readAll(
+func (ob *observer) readAll(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, wanted []v1beta2.Resource,
 	known func(v1beta2.Resource) bool,
 ) ([]readiness.Observation, error) {
@@ -110,11 +110,11 @@ func (i *Installer) readAll(
 		if seen[n].KnownReady = known(w); seen[n].KnownReady {
 			continue
 		}
-		if o := i.cachedObject(before, w); o != nil {
+		if o := ob.cachedObject(before, w); o != nil {
 			seen[n].Object = o
 			continue
 		}
-		group.Go(func() error { return readInto(ctx, i.actor(m), w, &seen[n]) })
+		group.Go(func() error { return readInto(ctx, ob.planner.accounts.Of(m), w, &seen[n]) })
 	}
 	return seen, group.Wait()
 }
@@ -122,7 +122,7 @@ func (i *Installer) readAll(
 // cachedObject returns an object that the agent need not read: the API server's response to an apply, or a cached
 // object that is unchanged according to its watch. It returns nil if the agent must read the object. This is always the
 // case for PersistentVolumeClaims, because their state also depends on the StorageClass.
-func (i *Installer) cachedObject(before *memo, r v1beta2.Resource) *unstructured.Unstructured {
+func (ob *observer) cachedObject(before *memo, r v1beta2.Resource) *unstructured.Unstructured {
 	k := object.KeyOf(r)
 	if k.GroupKind() == object.ClaimKind {
 		return nil
@@ -130,11 +130,16 @@ func (i *Installer) cachedObject(before *memo, r v1beta2.Resource) *unstructured
 	if o := before.fresh[k]; o != nil {
 		return o
 	}
-	if o := before.objects[k]; o != nil && o.GetResourceVersion() == i.watches.Version(r) {
+	if o := before.objects[k]; o != nil && o.GetResourceVersion() == ob.watches.Version(r) {
 		return o
 	}
 	return nil
 }
+
+const maxCachedObjects = 20
+
+// readsAtOnce limits concurrent reads for one Manifest.
+const readsAtOnce = 4
 
 // readInto reads an object into an observation. An object that the API server cannot read or convert is marked as
 // unreadable.
@@ -169,59 +174,4 @@ func bindsLate(ctx context.Context, a *account.Account, class string) (bool, err
 		return false, account.IgnoreForbidden(err)
 	}
 	return object.Text(live, "volumeBindingMode") == "WaitForFirstConsumer", nil
-}
-
-// defaultCR returns the default CR that the agent creates and deletes. It returns false if the Manifest has none.
-func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
-	if m.Spec.Resource == nil || m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore {
-		return v1beta2.Resource{}, false
-	}
-	o := m.Spec.Resource.DeepCopy()
-	namespaced, err := i.actors[""].Scope(o.GroupVersionKind())
-	planning.Place(o, namespaced || err != nil, i.Namespace)
-	r := object.ResourceOf(o)
-	return r, guard.Protected(object.KeyOf(r), i.Namespace) == ""
-}
-
-// createDefaultCR creates the default CR if it does not exist. It does not change the spec of an existing CR, because
-// users may have edited it. It adds the module's labels and annotations to a CR that lifecycle-manager created.
-func (i *Installer) createDefaultCR(
-	ctx context.Context, a *account.Account, by guard.Owner, known *memo, p planning.Plan,
-) (created bool, wait string, err error) {
-	if p.DefaultCR == nil {
-		return false, "", nil
-	}
-	r := object.ResourceOf(p.DefaultCR)
-	switch inPlace, err := i.watches.Await(ctx, []v1beta2.Resource{r}, planning.DefinedGroups(p)); {
-	case meta.IsNoMatchError(err):
-		return false, "waiting for the API server to serve the default CR: " + err.Error(), nil
-	case err != nil:
-		return false, "", err
-	case !inPlace:
-		return false, "waiting for watches to start", nil
-	}
-	if i.watches.IsMarked(r, by.Mark) {
-		return false, "", nil
-	}
-	if !p.Absent.Has(object.KeyOf(r)) {
-		live, err := a.Metadata(ctx, r)
-		switch {
-		case err != nil:
-			return false, "", err
-		case live != nil:
-			return false, "", a.AdoptDefaultCR(ctx, live, by)
-		}
-	}
-	made := p.DefaultCR.DeepCopy()
-	err = a.Client.Create(ctx, made)
-	if apierrors.IsAlreadyExists(err) {
-		return false, "", nil
-	}
-	if apierrors.IsNotFound(err) {
-		return false, fmt.Sprintf("waiting for the API server to accept the default CR %s: %s", object.KeyOf(r), err), nil
-	}
-	if err == nil {
-		known.keepFresh(object.KeyOf(r), made)
-	}
-	return err == nil, "", err
 }

@@ -3,25 +3,33 @@ package install
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
+// ledger writes the agent's record of a Manifest: the applied version, completed Jobs and recreated objects.
+type ledger struct {
+	cluster client.Client
+	records record.Book
+}
+
 // recordApplied records the version that was applied completely. The agent corrects drift of this version while it
 // refuses a newer version.
-func (i *Installer) recordApplied(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
-	if planning.IsLastApplied(m) && !i.records.Read(m).Applied.Unconfirmed {
+func (l *ledger) recordApplied(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
+	if planning.IsLastApplied(m) && !l.records.Read(m).Applied.Unconfirmed {
 		known.begun = false
 		return nil
 	}
-	recorded, err := i.writeApplied(ctx, m, known, record.Requested(m))
+	recorded, err := l.writeApplied(ctx, m, known, record.Requested(m))
 	if recorded {
 		known.begun = false
 	}
@@ -30,8 +38,8 @@ func (i *Installer) recordApplied(ctx context.Context, m *v1beta2.Manifest, know
 
 // begin records that the apply of a new version starts. After an interruption, the agent then does not correct drift
 // toward the old version.
-func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
-	applied := i.records.Read(m).Applied
+func (l *ledger) begin(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
+	applied := l.records.Read(m).Applied
 	if applied == nil || planning.IsLastApplied(m) {
 		return nil
 	}
@@ -41,16 +49,16 @@ func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo)
 		return nil // the agent does not correct drift of an unconfirmed version
 	}
 	applied.Begun = wanted
-	_, err := i.writeApplied(ctx, m, known, *applied)
+	_, err := l.writeApplied(ctx, m, known, *applied)
 	return err
 }
 
 // writeApplied writes the applied version to the Manifest's record. It reports whether it wrote the record. It returns
 // only temporary errors, because a module works without the record.
-func (i *Installer) writeApplied(
+func (l *ledger) writeApplied(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, version record.AppliedVersion,
 ) (bool, error) {
-	err := i.records.Update(ctx, i.cluster, nil, m, func(r *record.Record) { r.Applied = &version })
+	err := l.records.Update(ctx, l.cluster, nil, m, func(r *record.Record) { r.Applied = &version })
 	if err == nil {
 		known.recordFailed = false
 		return true, nil
@@ -68,7 +76,7 @@ func (i *Installer) writeApplied(
 	if record.Claims(m).Applied == nil {
 		return false, nil
 	}
-	if err := i.records.Update(ctx, i.cluster, nil, m, func(r *record.Record) { r.Applied = nil }); err != nil {
+	if err := l.records.Update(ctx, l.cluster, nil, m, func(r *record.Record) { r.Applied = nil }); err != nil {
 		log.FromContext(ctx).V(1).Info("failed to remove the outdated record of the applied version",
 			"module", m.Module(), "error", err.Error())
 	}
@@ -78,8 +86,8 @@ func (i *Installer) writeApplied(
 // lastApplied returns a copy of the Manifest with the version that was last applied completely. It returns nil if this
 // version is unknown, or if the agent has started to apply another version. If the Manifest requests another version,
 // the copy has no default CR.
-func (i *Installer) lastApplied(m *v1beta2.Manifest) *v1beta2.Manifest {
-	applied := i.records.Read(m).Applied
+func (l *ledger) lastApplied(m *v1beta2.Manifest) *v1beta2.Manifest {
+	applied := l.records.Read(m).Applied
 	if applied == nil || applied.Begun != "" || applied.ImagesLeftOut || applied.Unconfirmed {
 		return nil
 	}
@@ -100,57 +108,49 @@ func (i *Installer) lastApplied(m *v1beta2.Manifest) *v1beta2.Manifest {
 	return was
 }
 
-// mustCorrectApplied reports whether the agent must correct drift of the last applied version, because it could not
-// apply the requested version.
-func mustCorrectApplied(m *v1beta2.Manifest, out outcome.Outcome) bool {
-	if out.State != v1beta2.StateError || out.Forbidden && planning.IsLastApplied(m) {
-		return false
+// addCompletedJobs records that Jobs completed and were deleted.
+func (l *ledger) addCompletedJobs(ctx context.Context, m *v1beta2.Manifest, jobs object.Keys) error {
+	completed := planning.CompletedJobs(m)
+	before := len(completed)
+	for k := range jobs {
+		completed[k] = struct{}{}
 	}
-	return out.Untouched || planning.IsLastApplied(m)
+	if len(completed) == before {
+		return nil
+	}
+	names := make([]string, 0, len(completed))
+	for k := range completed {
+		names = append(names, k.Namespace+"/"+k.Name)
+	}
+	slices.Sort(names)
+	next := record.CompletedJobs{Version: planning.JobVersion(m), Jobs: names[:min(len(names), maxCompletedJobs)]}
+	if err := l.records.Update(ctx, l.cluster, nil, m, func(r *record.Record) { r.CompletedJobs = &next }); err != nil {
+		return fmt.Errorf("record completed Jobs: %w", err)
+	}
+	return nil
 }
 
-// correctApplied corrects drift of the last applied version while the requested version is refused. It returns the
-// changed objects that are not corrected yet.
-func (i *Installer) correctApplied(ctx context.Context, m *v1beta2.Manifest, known *memo, changed object.Keys) object.Keys {
-	was := i.lastApplied(m)
-	if was == nil {
-		return changed
+// recordRecreation records the UIDs of the objects that the agent is about to delete for a version.
+func (l *ledger) recordRecreation(ctx context.Context, m *v1beta2.Manifest, uids []types.UID) error {
+	next := record.Recreated{Version: planning.WantedDigest(m)}
+	known := record.Claims(m).Recreated
+	if known != nil && known.Version == next.Version {
+		next.Objects = slices.Clone(known.Objects)
 	}
-	applied := record.Claims(m).Applied
-	version := applied.Version + " " + applied.Digest
-	whole := known.kept != version || i.now().Sub(known.keptAt) >= i.Resync
-	if known.begun || !whole && len(changed) == 0 || known.holdBack(i.now()) > 0 {
-		return changed
-	}
-	p, problem, err := i.plan(ctx, was)
-	if err != nil || problem != nil {
-		return changed // ignore it; the status reports the requested version only
-	}
-	// The last applied version must pass the same checks as a new version.
-	if _, problem, err = i.check(ctx, was, &p); err != nil || problem != nil {
-		return changed
-	}
-	if !whole {
-		p.KeepOnly(changed)
-	}
-	p.LeaveUnread()
-	corrected, wait, err := i.write(ctx, was, known, p, true, changed)
-	if len(corrected) > 0 {
-		i.recordDrift(ctx, m, corrected)
-		known.countCorrection(i.now())
-	}
-	if wait != "" {
-		return changed
-	}
-	known.kept, known.keptAt = version, i.now()
-	left := object.Keys{}
-	for k := range account.FailedKeys(err) {
-		if changed.Has(k) {
-			left[k] = struct{}{}
+	before := len(next.Objects)
+	for _, uid := range uids {
+		if !slices.Contains(next.Objects, uid) {
+			next.Objects = append(next.Objects, uid)
 		}
 	}
-	if err != nil && len(account.FailedKeys(err)) == 0 {
-		return changed
+	if len(next.Objects) == before {
+		return nil
 	}
-	return left
+	err := l.records.Update(ctx, l.cluster, nil, m, func(r *record.Record) { r.Recreated = &next })
+	if err != nil {
+		return fmt.Errorf("record the recreated objects: %w", err)
+	}
+	return nil
 }
+
+const maxCompletedJobs = 200

@@ -21,35 +21,40 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
+// applier writes the objects of a plan.
+//
 // Server-side apply needs one request per object, without a dry run or a read. The API server does not write
-// unchanged objects, and its response shows whether an object changed (see ownFields).
-
-// servedAfter is the usual time until the API server serves the kind of a new CRD. A watch that starts earlier fails
-// once.
-const servedAfter = 200 * time.Millisecond
+// unchanged objects, and its response shows whether an object changed (see drift.Fields).
+type applier struct {
+	planner      *planner
+	ledger       *ledger
+	watches      *drift.Watches
+	fieldManager string
+	now          func() time.Time
+}
 
 // applyPlan applies a plan stage by stage and returns the changed objects. wait is the reason why the next stage must
 // wait, or "". Refused objects do not block other objects.
-func (i *Installer) applyPlan(
+func (ap *applier) applyPlan(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, seen object.Keys,
 ) (applied []guard.Key, wait string, err error) {
-	a := i.actor(m)
+	a := ap.planner.accounts.Of(m)
 	for _, o := range p.Shared {
 		if guard.KeyOf(o) == p.Unlabeled {
 			continue
 		}
 		// Use a separate field manager for each module, so that each module owns only its own labels of a shared
 		// namespace.
-		if _, err := a.Apply(ctx, o, client.FieldOwner(i.FieldManager+"/"+m.ModuleLabel())); err != nil {
+		if _, err := a.Apply(ctx, o, client.FieldOwner(ap.fieldManager+"/"+m.ModuleLabel())); err != nil {
 			return nil, "", account.ObjectError{Key: guard.KeyOf(o), Err: err}
 		}
 	}
 	defined := planning.DefinedGroups(p)
-	i.watches.StartAll(p.Inventory, defined)
+	ap.watches.StartAll(p.Inventory, defined)
 	var refused []error
 	for _, stage := range p.Stages {
 		stage = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
-			err := i.unlistable(ctx, a, object.ResourceOf(o))
+			err := ap.unlistable(ctx, a, object.ResourceOf(o))
 			if err != nil {
 				refused = append(refused, account.ObjectError{Key: guard.KeyOf(o), Err: err})
 			}
@@ -58,7 +63,7 @@ func (i *Installer) applyPlan(
 		if len(stage) == 0 {
 			continue
 		}
-		inPlace, err := i.watches.Await(ctx, object.ResourcesOf(stage), defined)
+		inPlace, err := ap.watches.Await(ctx, object.ResourcesOf(stage), defined)
 		switch {
 		case meta.IsNoMatchError(err) && len(refused) > 0:
 			return applied, "", errors.Join(refused...)
@@ -69,7 +74,7 @@ func (i *Installer) applyPlan(
 		case !inPlace:
 			return applied, "waiting for watches to start", nil
 		}
-		changed, err := i.applyStage(ctx, m, known, stage, p, seen)
+		changed, err := ap.applyStage(ctx, m, known, stage, p, seen)
 		applied = append(applied, changed...)
 		if err != nil {
 			if refused = append(refused, err); account.IsTemporary(err) && !account.IsTransient(err) {
@@ -77,7 +82,7 @@ func (i *Installer) applyPlan(
 			}
 			continue
 		}
-		if wait, err := i.unestablished(ctx, a, known, stage); err != nil || wait != "" && len(refused) == 0 {
+		if wait, err := ap.unestablished(ctx, a, known, stage); err != nil || wait != "" && len(refused) == 0 {
 			return applied, wait, err
 		}
 	}
@@ -87,32 +92,20 @@ func (i *Installer) applyPlan(
 	return applied, "", errors.Join(refused...)
 }
 
-// unlistable returns the reason why the API server cannot list a kind, or nil if the watch of this kind works. It sends
-// its own list request, because the watch retries without reporting an error.
-func (i *Installer) unlistable(ctx context.Context, a *account.Account, r v1beta2.Resource) error {
-	if !i.watches.Unsynced(r) {
-		return nil
-	}
-	return a.ListError(ctx, r)
-}
-
-// maxUnanswered limits how many objects of one kind the agent tries to apply while the API server, a webhook or an
-// aggregated API does not respond for this kind.
-const maxUnanswered = 3
-
 // applyStage applies the objects of a stage and returns the changed objects. A refused object does not block the other
 // objects. seen contains the objects that changed according to watches.
-func (i *Installer) applyStage(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p planning.Plan, seen object.Keys,
+func (ap *applier) applyStage(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p planning.Plan,
+	seen object.Keys,
 ) ([]guard.Key, error) {
-	a := i.actor(m)
-	isSettled := func(o *unstructured.Unstructured) bool { return i.isSettled(known, o) }
+	a := ap.planner.accounts.Of(m)
+	isSettled := func(o *unstructured.Unstructured) bool { return ap.isSettled(known, o) }
 	stage = slices.DeleteFunc(slices.Clone(stage), isSettled)
-	stage, err := i.withoutCompleted(ctx, m, stage, seen)
+	stage, err := ap.withoutCompleted(ctx, m, stage, seen)
 	if err != nil {
 		return nil, err
 	}
-	desired, err := i.keepLive(ctx, a, stage, p)
+	desired, err := ap.keepLive(ctx, a, stage, p)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +117,7 @@ func (i *Installer) applyStage(
 		if unanswered[k.GroupKind()] >= maxUnanswered {
 			continue
 		}
-		before, err := i.before(ctx, a, o, p)
+		before, err := ap.before(ctx, a, o, p)
 		var live *unstructured.Unstructured
 		if err == nil {
 			live, err = a.ApplyAndTake(ctx, o)
@@ -139,7 +132,7 @@ func (i *Installer) applyStage(
 			refused = append(refused, account.ObjectError{Key: k, Err: err})
 			continue
 		}
-		if i.settle(known, o, live) != before {
+		if ap.settle(known, o, live) != before {
 			applied = append(applied, k)
 		}
 		if o != stage[n] {
@@ -151,15 +144,24 @@ func (i *Installer) applyStage(
 	return applied, errors.Join(refused...)
 }
 
+// unlistable returns the reason why the API server cannot list a kind, or nil if the watch of this kind works. It sends
+// its own list request, because the watch retries without reporting an error.
+func (ap *applier) unlistable(ctx context.Context, a *account.Account, r v1beta2.Resource) error {
+	if !ap.watches.Unsynced(r) {
+		return nil
+	}
+	return a.ListError(ctx, r)
+}
+
 // unestablished waits up to maxWait until the API server serves the CRDs of a stage. It returns a message about
 // the first CRD that is not served.
-func (i *Installer) unestablished(
+func (ap *applier) unestablished(
 	ctx context.Context, a *account.Account, known *memo, stage []*unstructured.Unstructured,
 ) (string, error) {
 	started, waited := time.Now(), false
 	for _, o := range stage {
 		k := guard.KeyOf(o)
-		if !guard.IsCRD(k.GroupKind()) || i.isReady(known, object.ResourceOf(o)) {
+		if !guard.IsCRD(k.GroupKind()) || known.isReady(k, ap.watches.Version(object.ResourceOf(o))) {
 			continue
 		}
 		live := known.fresh[k]
@@ -178,7 +180,7 @@ func (i *Installer) unestablished(
 			if live == nil || time.Since(started) > drift.MaxWait {
 				return fmt.Sprintf("waiting for %s: %s", k, message), nil
 			}
-			i.watches.AwaitChange(ctx, object.ResourceOf(o), live.GetResourceVersion())
+			ap.watches.AwaitChange(ctx, object.ResourceOf(o), live.GetResourceVersion())
 			live, waited = nil, true
 		}
 	}
@@ -188,8 +190,10 @@ func (i *Installer) unestablished(
 	return "", nil
 }
 
-// isReady reports whether an object was ready at the last check and has not changed since then, according to its watch.
-func (i *Installer) isReady(known *memo, r v1beta2.Resource) bool {
-	version := known.ready[object.KeyOf(r)]
-	return version != "" && version == i.watches.Version(r)
-}
+// maxUnanswered limits how many objects of one kind the agent tries to apply while the API server, a webhook or an
+// aggregated API does not respond for this kind.
+const maxUnanswered = 3
+
+// servedAfter is the usual time until the API server serves the kind of a new CRD. A watch that starts earlier fails
+// once.
+const servedAfter = 200 * time.Millisecond

@@ -1,11 +1,9 @@
 package install
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,17 +13,44 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
+
+// checker checks a plan before the installer writes any of its objects. It does not write.
+type checker struct {
+	planner *planner
+	watches *drift.Watches
+	// cluster lists webhooks and policies with the agent's own permissions.
+	cluster      client.Client
+	fieldManager string
+}
+
+// check checks a plan before the installer writes any of its objects. problem is the reason why the plan must not be
+// applied. rights is the result of reviewing the permissions of the module's account.
+func (c *checker) check(
+	ctx context.Context, m *v1beta2.Manifest, p *planning.Plan,
+) (rights, problem *outcome.Finding, err error) {
+	if rights, problem, err = c.mayApply(ctx, m, *p); err != nil || problem != nil {
+		return rights, problem, err
+	}
+	if problem, err = c.foreignObjects(ctx, m, p); err != nil || problem != nil {
+		return rights, problem, err
+	}
+	problem, err = c.exposes(ctx, m, p)
+	return rights, problem, err
+}
 
 // mayApply returns a problem if an account lacks permissions to install a plan. It does not review the agent's own
 // permissions.
 //
 // If a webhook for access reviews does not respond, the permissions are unknown, and a dry run of all objects decides
 // instead. rights then contains the reason.
-func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p planning.Plan) (rights, problem *outcome.Finding, err error) {
-	a := i.actor(m)
+func (c *checker) mayApply(
+	ctx context.Context, m *v1beta2.Manifest, p planning.Plan,
+) (rights, problem *outcome.Finding, err error) {
+	a := c.planner.accounts.Of(m)
 	if a.User == "" {
 		return nil, nil, nil
 	}
@@ -82,20 +107,4 @@ func dryRunAll(ctx context.Context, a *account.Account, p planning.Plan) (*outco
 		}
 	}
 	return nil, nil
-}
-
-// denied returns the outcome if the API server responds with Forbidden although the agent has checked the permissions.
-func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome.Outcome {
-	known, why := i.remembered(m), v1beta2.ReasonForbidden
-	if !account.LacksRight(err) {
-		why = v1beta2.ReasonApplyFailed
-	}
-	return outcome.Outcome{
-		State: v1beta2.StateError, Inventory: m.Status.Synced,
-		Ready: outcome.Finding{
-			Reason:  why,
-			Message: strings.TrimSpace(cmp.Or(i.actor(m).User, "the agent") + " lacks a right: " + err.Error()),
-		},
-		Again: known.nextCheck(m.Generation, i.now(), 4*i.LookInterval),
-	}
 }
