@@ -146,7 +146,8 @@ func TestDriftOfAppliedVersionIsCorrectedAfterRefusedUpgrade(t *testing.T) {
 
 	t.Log("an object that cannot be deleted does not block the deletion of others")
 	allow()
-	w.eventually("version 1.0.0 is completely applied again", func() bool { return planning.Installed(w.manifest("fixed")) })
+	w.eventually("version 1.0.0 is completely applied again",
+		func() bool { return planning.Installed(w.manifest("fixed")) })
 	allow = w.denies(admissionv1.Delete, "oldObject.metadata.name != 'fixed-a'", "fixed-a")
 	w.remove("fixed")
 	w.eventually("the other objects are deleted", func() bool {

@@ -70,7 +70,8 @@ func TestPruneDeletesObjectsOfUnservedVersions(t *testing.T) {
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: "derricks.derrick.example.org"}, definition))
 	w.halt()
-	definition.Spec.Versions[0].Served, definition.Spec.Versions[0].Storage, definition.Spec.Versions[1].Storage = false, false, true
+	versions := definition.Spec.Versions
+	versions[0].Served, versions[0].Storage, versions[1].Storage = false, false, true
 	definition.Annotations = map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/gone"}
 	definition.Labels = nil
 	require.NoError(t, w.client.Update(t.Context(), definition))

@@ -193,7 +193,8 @@ func (n *inspection) events(ctx context.Context, o *unstructured.Unstructured) [
 		return nil
 	}
 	last := func(e unstructured.Unstructured) string {
-		return cmp.Or(object.Text(&e, "series", "lastObservedTime"), object.Text(&e, "lastTimestamp"), object.Text(&e, "eventTime"),
+		return cmp.Or(object.Text(&e, "series", "lastObservedTime"), object.Text(&e, "lastTimestamp"),
+			object.Text(&e, "eventTime"),
 			object.Text(&e, "metadata", "creationTimestamp"))
 	}
 	slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int { return cmp.Compare(last(a), last(b)) })

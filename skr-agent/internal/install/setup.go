@@ -78,8 +78,8 @@ func (o Options) orDefaults() Options {
 // slowestRetry is the maximum delay of a retry after a temporary error.
 const slowestRetry = 30 * time.Second
 
-// Installer is the controller of Manifests. It selects the next step for a Manifest, and the types in its fields run the
-// steps. Each type calls only the types in its own fields.
+// Installer is the controller of Manifests. It selects the next step for a Manifest. The types in its fields run the
+// steps, and each type calls only the types in its own fields.
 type Installer struct {
 	Options
 	// cluster reads and writes Manifests without a cache. With an outdated inventory from a cache, the installer would

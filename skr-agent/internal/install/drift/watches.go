@@ -126,8 +126,8 @@ func (w *Watches) Unsynced(r v1beta2.Resource) bool {
 
 const firstListTime = 2 * time.Second
 
-// StartAll starts the watches of all kinds, so that they fetch their first lists concurrently. It skips the API groups in
-// defined, because their CRDs may not exist yet.
+// StartAll starts the watches of all kinds, so that they fetch their first lists concurrently. It skips the API
+// groups in defined, because their CRDs may not exist yet.
 func (w *Watches) StartAll(resources []v1beta2.Resource, defined map[string]bool) {
 	for _, r := range resources {
 		if defined[r.Group] {
@@ -246,8 +246,8 @@ func (w *Watches) object(r v1beta2.Resource) (o *metav1.PartialObjectMetadata, s
 	return o, !there || o != nil
 }
 
-// AppliedFields returns the agent's fields in a watched object. If this process applied the object and the watch does not show
-// the result yet, shown returns the fields after the apply. sure is false if the watch may be outdated.
+// AppliedFields returns the agent's fields in a watched object. If this process applied the object and the watch does
+// not show the result yet, it returns the fields after the apply. sure is false if the watch may be outdated.
 func (w *Watches) AppliedFields(r v1beta2.Resource) (own Fields, sure bool) {
 	o, sure := w.object(r)
 	if o == nil {

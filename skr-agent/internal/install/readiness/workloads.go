@@ -100,7 +100,8 @@ func onDeleteState(o *unstructured.Unstructured) (state v1beta2.State, message s
 	}
 	wanted, ready := object.Integer(o, 1, "spec", "replicas"), object.Integer(o, 0, "status", "readyReplicas")
 	if o.GetKind() == "DaemonSet" {
-		wanted, ready = object.Integer(o, -1, "status", "desiredNumberScheduled"), object.Integer(o, 0, "status", "numberAvailable")
+		wanted = object.Integer(o, -1, "status", "desiredNumberScheduled")
+		ready = object.Integer(o, 0, "status", "numberAvailable")
 		if wanted < 0 {
 			return "", "", false
 		}
