@@ -41,9 +41,9 @@ var annotationsOfAgent = map[string]string{
 
 // literalsOfAgent lists the files that can contain a name with the project's prefix as a string.
 var literalsOfAgent = map[string]string{
-	"skr-agent/internal/record/former.go":      "annotations of version 0.1.0, which the agent only reads",
-	"skr-agent/internal/install/watches.go":    "marks in the cache of watches, which the cluster does not store",
-	"skr-agent/internal/guard/interception.go": "prefix of labels",
+	"skr-agent/internal/record/former.go":         "annotations of version 0.1.0, which the agent only reads",
+	"skr-agent/internal/install/drift/watches.go": "marks in the cache of watches, which the cluster does not store",
+	"skr-agent/internal/guard/interception.go":    "prefix of labels",
 }
 
 func TestAgentSetsFewAnnotationsOnManifests(t *testing.T) {

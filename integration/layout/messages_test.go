@@ -25,9 +25,9 @@ var messagesRead = map[string]string{
 	"kcp-publisher/internal/controller/record.go":  "etcd's limit on requests arrives as text of the API server",
 	"kcp-publisher/internal/web/ui/query.go":       "a user searches the messages",
 	"skr-agent/internal/objects/crds.go":           "admission webhooks, policies and quotas have no typed error",
-	"skr-agent/internal/install/refusals.go": "server-side apply has no typed error for a wrong type; field " +
-		"errors name immutable fields in text only",
-	"internal/render/schema.go": "the first line of a schema's error is removed for display",
+	"skr-agent/internal/install/account/errors.go": "server-side apply has no typed error for a wrong type",
+	"skr-agent/internal/install/account/writes.go": "field errors name immutable fields in text only",
+	"internal/render/schema.go":                    "the first line of a schema's error is removed for display",
 	"internal/cli/clusterhint.go": "the API server distinguishes a missing right from a policy by " +
 		"text only",
 

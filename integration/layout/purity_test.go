@@ -14,7 +14,8 @@ var pure = []string{
 	"kcp-publisher/internal/core/disclosure",
 	"kcp-publisher/internal/core/fleet",
 	"skr-agent/internal/core/autonomy", "skr-agent/internal/core/maintenance", "skr-agent/internal/core/provenance",
-	"skr-agent/internal/core/report", "skr-agent/internal/agent/logonce",
+	"skr-agent/internal/core/report", "skr-agent/internal/agent/logonce", "skr-agent/internal/install/object",
+	"skr-agent/internal/install/outcome", "skr-agent/internal/install/readiness",
 }
 
 // impure lists import path prefixes that a pure package must not import.
@@ -27,8 +28,9 @@ var storeUsers = []string{
 }
 
 // maxAgentPackages limits the number of packages that the agent links, including the standard library. About 120 of
-// them are typed informers of client-go, which controller-runtime requires.
-const maxAgentPackages = 1160
+// them are typed informers of client-go, which controller-runtime requires. Seven are the agent's own packages below
+// install, which have no new dependencies.
+const maxAgentPackages = 1167
 
 func TestPurePackagesDoNoIO(t *testing.T) {
 	known := map[string]goPackage{}

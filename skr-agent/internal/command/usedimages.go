@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/render"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/rendering"
 )
 
 // maxUsedQuestionBytes limits the size of the command's input: a module's content and values in base64, and its
@@ -41,7 +41,7 @@ func usedImages(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	found, err := install.UsedImages(ctx, question, render.Confined{Command: []string{self, "render"}}.Render)
+	found, err := rendering.UsedImages(ctx, question, render.Confined{Command: []string{self, "render"}}.Render)
 	answer := airgap.UsedResponse{Images: found}
 	switch {
 	case errors.Is(err, render.ErrNotRun) || ctx.Err() != nil:

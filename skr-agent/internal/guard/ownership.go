@@ -24,6 +24,12 @@ func (by Owner) Made(o *metav1.PartialObjectMetadata) bool {
 	return o.Annotations[v1beta2.AnnotationOwnedBy] == by.Mark
 }
 
+// Marks returns the labels and annotations that identify the owner of an object.
+func (by Owner) Marks() (labels, annotations map[string]string) {
+	return map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, v1beta2.LabelModuleName: by.Module},
+		map[string]string{v1beta2.AnnotationOwnedBy: by.Mark}
+}
+
 // Owns reports whether the Manifest can write and delete an object. It can if the annotation owned-by or adopt names
 // the Manifest, or if lifecycle-manager installed the object for the module.
 func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {

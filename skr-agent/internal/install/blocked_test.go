@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 func TestDeadConversionWebhookDoesNotBlockUpgradeOrRemoval(t *testing.T) {
@@ -71,7 +72,7 @@ func TestVersionThatFixesBlockingWebhookOrPolicyIsApplied(t *testing.T) {
 	w.eventually("the webhook is gone", func() bool {
 		return !w.exists(&admissionv1.MutatingWebhookConfiguration{}, "", "hookself")
 	})
-	w.eventually("2.0.0 is applied", func() bool { return installed(w.manifest("hookself")) })
+	w.eventually("2.0.0 is applied", func() bool { return planning.Installed(w.manifest("hookself")) })
 
 	t.Log("a policy of the applied version denies the next version, which corrects or removes the policy")
 	policy := func(expression string) string {

@@ -14,8 +14,10 @@
 //   - Objects are applied after a change of the Manifest, after a start of the agent, and after a change of the agent's
 //     fields in the cluster. In addition, a slow resync corrects changes that a watch missed.
 //
-// The decisions are pure functions: next, makePlan, claimedByOther, moduleState, removalStages, and the rules of
-// package guard. The reads and writes are in apply.go, exposure.go, ownership.go, observe.go and remove.go.
-// planned.go caches the last compared objects, watches.go watches them, actor.go selects the account, and record.go
-// writes conditions and Events.
+// The type Installer selects the next step for a Manifest. The type upgrader runs an upgrade: planner, checker,
+// dryRunner, applier and deleter. The type remover runs a removal. The type observer reads the objects for the status,
+// the type reporter writes the status, and the type ledger writes the record.
+//
+// The decisions are pure: function next, and the packages planning, readiness, outcome and guard. Package account sends
+// the requests of a module's account, package drift watches the applied objects, and package rendering renders content.
 package install

@@ -12,36 +12,39 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 // exposes returns a problem if the plan's labels for the agent's namespace would let an installed webhook or policy
 // intercept the agent's requests.
-func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
-	for _, o := range p.shared {
-		if o.GetName() != i.Namespace {
+func (c *checker) exposes(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
+	for _, o := range p.Shared {
+		if o.GetName() != c.planner.namespace {
 			continue
 		}
-		live, err := i.actor(m).owned(ctx, resourceOf(o))
+		live, err := c.planner.accounts.Of(m).Metadata(ctx, object.ResourceOf(o))
 		if err != nil {
 			return nil, err
 		}
 		before, after := labels.Set{}, labels.Set{}
 		if live != nil {
-			before, after = live.Labels, guard.LabelsWithout(live, i.FieldManager+"/"+m.ModuleLabel())
+			before, after = live.Labels, guard.LabelsWithout(live, c.fieldManager+"/"+m.ModuleLabel())
 		}
 		after = labels.Merge(after, o.GetLabels())
 		if labels.Equals(before, after) {
 			if live != nil && len(o.GetLabels()) == 0 {
-				p.unlabeled = guard.KeyOf(o)
+				p.Unlabeled = guard.KeyOf(o)
 			}
 			continue
 		}
-		found, err := installedInterceptors(ctx, i.cluster)
+		found, err := installedInterceptors(ctx, c.cluster)
 		if err != nil {
 			return nil, err
 		}
-		if rule := guard.Exposes(before, after, i.Namespace, found); rule != "" {
-			return &finding{reason: v1beta2.ReasonProtected, message: fmt.Sprintf("%s: %s", guard.KeyOf(o), rule)}, nil
+		if rule := guard.Exposes(before, after, c.planner.namespace, found); rule != "" {
+			return &outcome.Finding{Reason: v1beta2.ReasonProtected, Message: fmt.Sprintf("%s: %s", guard.KeyOf(o), rule)}, nil
 		}
 	}
 	return nil, nil

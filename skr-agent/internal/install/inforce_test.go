@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -28,8 +29,8 @@ func TestOnlySignedCompleteVersionIsCorrected(t *testing.T) {
 		return m
 	}
 	asIs := func(*record.AppliedVersion) {}
-	i := &Installer{records: own}
-	was := i.lastApplied(recorded(own, asIs))
+	l := &ledger{records: own}
+	was := l.lastApplied(recorded(own, asIs))
 	require.NotNil(t, was)
 	require.Equal(t, "1.0.0", was.Spec.Version)
 	for name, m := range map[string]*v1beta2.Manifest{
@@ -38,9 +39,9 @@ func TestOnlySignedCompleteVersionIsCorrected(t *testing.T) {
 		"apply of another version has started": recorded(own, func(v *record.AppliedVersion) { v.Begun = "x" }),
 		"record without images":                recorded(own, func(v *record.AppliedVersion) { v.ImagesLeftOut = true }),
 	} {
-		require.Nil(t, i.lastApplied(m), name)
+		require.Nil(t, l.lastApplied(m), name)
 	}
-	require.Nil(t, (&Installer{}).lastApplied(recorded(own, asIs)), "installer without a signer")
+	require.Nil(t, (&ledger{}).lastApplied(recorded(own, asIs)), "installer without a signer")
 }
 
 func TestAppliedVersionIsCorrectedWhileUpgradeIsRefused(t *testing.T) {
@@ -97,7 +98,7 @@ func TestAppliedVersionIsCorrectedWhileUpgradeIsRefused(t *testing.T) {
 	w.wants("sample", sampleCRD+sampleRest, version("1.0.0"))
 	w.eventually("version 1.0.0 is recorded again", func() bool {
 		m := w.manifest("sample")
-		return installed(m) && isLastApplied(m)
+		return planning.Installed(m) && planning.IsLastApplied(m)
 	})
 	v2 := strings.Replace(sampleCRD, "type: object,", "type: object, description: second,", 1) + sampleRest + `
 apiVersion: v1

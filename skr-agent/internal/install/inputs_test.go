@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 // input returns a file with module content that caused failures in other tools.
@@ -68,7 +70,8 @@ func TestPruneDeletesObjectsOfUnservedVersions(t *testing.T) {
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: "derricks.derrick.example.org"}, definition))
 	w.halt()
-	definition.Spec.Versions[0].Served, definition.Spec.Versions[0].Storage, definition.Spec.Versions[1].Storage = false, false, true
+	versions := definition.Spec.Versions
+	versions[0].Served, versions[0].Storage, versions[1].Storage = false, false, true
 	definition.Annotations = map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/gone"}
 	definition.Labels = nil
 	require.NoError(t, w.client.Update(t.Context(), definition))
@@ -76,7 +79,7 @@ func TestPruneDeletesObjectsOfUnservedVersions(t *testing.T) {
 		"\n---\n")
 	w.wants("other", resources+"---\n"+aConfigMap("beside"))
 	w.eventually("the version is not served", func() bool {
-		return isUnserved(w.client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "old"},
+		return account.IsUnserved(w.client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "old"},
 			custom("derrick.example.org/v1alpha1", "Crane", home, "old")))
 	})
 	require.NoError(t, client.IgnoreNotFound(w.client.Delete(t.Context(), configMap("beside", nil))))
@@ -102,7 +105,7 @@ func TestPruneDeletesObjectsOfUnservedVersions(t *testing.T) {
 	require.Equal(t, before, w.uid(derrick, "old"))
 	serve(false)
 	w.eventually("the version is not served", func() bool {
-		return isUnserved(w.client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "old"},
+		return account.IsUnserved(w.client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "old"},
 			custom("derrick.example.org/v1alpha1", "Crane", home, "old")))
 	})
 
@@ -210,7 +213,7 @@ func TestObjectsMoveBetweenModulesWithoutDeletion(t *testing.T) {
 		for _, module := range order {
 			w.wantsInput(folder, module, "2.0.0")
 			if module == first {
-				w.eventually(first+" is applied", func() bool { return installed(w.manifest(first)) })
+				w.eventually(first+" is applied", func() bool { return planning.Installed(w.manifest(first)) })
 			}
 		}
 		incomplete.Store(false)
@@ -220,7 +223,7 @@ func TestObjectsMoveBetweenModulesWithoutDeletion(t *testing.T) {
 	}
 	installedAs := func(module string) {
 		w.Helper()
-		w.eventually(module+" is installed", func() bool { return installed(w.manifest(module)) })
+		w.eventually(module+" is installed", func() bool { return planning.Installed(w.manifest(module)) })
 	}
 	for _, module := range []string{"shipfrom", "shipto", "movefrom", "moveto", "keepa", "keepb"} {
 		installedAs(module)
@@ -399,7 +402,7 @@ func TestFieldsOfOtherManagersAreNotReverted(t *testing.T) {
 	for folder, module := range map[string]string{"aggregated-clusterrole": "aggrole", "placeholder-ca": "cabnl",
 		"autoscaled-deployment": "hpa"} {
 		w.wants(module, input(t, folder, module, "1.0.0", "a.yaml")+"---\n"+aConfigMap(module), version("2.0.0"))
-		w.eventually("the new version is applied", func() bool { return installed(w.manifest(module)) })
+		w.eventually("the new version is applied", func() bool { return planning.Installed(w.manifest(module)) })
 	}
 	require.True(t, w.exists(deployment, home, "hpa"))
 	require.EqualValues(t, 3, *deployment.Spec.Replicas)

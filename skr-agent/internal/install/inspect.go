@@ -4,27 +4,27 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
 // Limits for the details of one module.
@@ -32,31 +32,29 @@ const (
 	maxListedPods   = 100
 	maxListedEvents = 100
 	maxFailingPods  = 2 // for each workload
-	loggedLines     = 25
-	loggedBytes     = 16 << 10
 )
 
 // Inspect returns the requested details of a module. It reads them with the permissions of the module's account. The
 // field Problem of the result contains the first read error.
 func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []bundle.Detail) *bundle.ModuleDetails {
-	found := inspection{actor: i.actor(m), wanted: wanted,
-		details: bundle.ModuleDetails{Taken: i.now().UTC().Truncate(time.Second)}}
-	telling, _ := i.statusObjects(m, m.Status.Synced)
-	seen, err := i.readAll(ctx, m, &memo{}, telling, func(v1beta2.Resource) bool { return false })
+	found := inspection{actor: i.planner.accounts.Of(m), wanted: wanted,
+		details: bundle.ModuleDetails{Taken: i.pacer.now().UTC().Truncate(time.Second)}}
+	telling, _ := i.observer.statusObjects(m, m.Status.Synced)
+	seen, err := i.observer.readAll(ctx, m, &memo{}, telling, func(v1beta2.Resource) bool { return false })
 	if err != nil {
 		found.missed(err)
 		return &found.details
 	}
-	states := map[key]bundle.DetailedObject{}
-	var failing []observation
+	states := map[guard.Key]bundle.DetailedObject{}
+	var failing []readiness.Observation
 	for n := range seen {
 		o := &seen[n]
-		if r, ok := i.defaultCR(m); ok && o.key == keyOf(r) {
-			o.checks = stateChecks(m)
+		if r, ok := i.planner.defaultCR(m); ok && o.Key == object.KeyOf(r) {
+			o.Checks = readiness.Checks(m)
 		}
-		o.completed = o.object == nil && completedJobs(m).has(o.key)
-		state, message := objectState(*o)
-		states[o.key] = detailed(o.key, string(state), message)
+		o.Completed = o.Object == nil && planning.CompletedJobs(m).Has(o.Key)
+		state, message := readiness.ObjectState(*o)
+		states[o.Key] = detailed(o.Key, string(state), message)
 		if state != v1beta2.StateReady {
 			failing = append(failing, *o)
 		}
@@ -66,14 +64,14 @@ func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []b
 	}
 	if found.wants(bundle.DetailEvents) || found.wants(bundle.DetailLogs) {
 		for _, o := range failing {
-			found.failing(ctx, o, states[o.key])
+			found.failing(ctx, o, states[o.Key])
 		}
 	}
 	return &found.details
 }
 
 // detailed returns an object for a report, with shortened names.
-func detailed(k key, state, message string) bundle.DetailedObject {
+func detailed(k guard.Key, state, message string) bundle.DetailedObject {
 	short := func(text string) string { return bundle.Bounded(text, bundle.MaxModuleNameBytes) }
 	return bundle.DetailedObject{
 		Group: short(k.Group), Kind: short(k.Kind), Namespace: short(k.Namespace), Name: short(k.Name), State: state,
@@ -82,7 +80,7 @@ func detailed(k key, state, message string) bundle.DetailedObject {
 }
 
 type inspection struct {
-	actor   *actor
+	actor   *account.Account
 	wanted  []bundle.Detail
 	details bundle.ModuleDetails
 }
@@ -97,14 +95,14 @@ func (n *inspection) missed(err error) {
 }
 
 // objects adds the module's objects to the details. Objects that are not ready come first.
-func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[key]bundle.DetailedObject,
-	seen *watches) {
+func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[guard.Key]bundle.DetailedObject,
+	seen *drift.Watches) {
 	var all []bundle.DetailedObject
-	for _, r := range union(inventory, telling) {
-		o, known := states[keyOf(r)]
+	for _, r := range object.Union(inventory, telling) {
+		o, known := states[object.KeyOf(r)]
 		if !known {
-			o = detailed(keyOf(r), "", "")
-			if seen.version(r) != "" {
+			o = detailed(object.KeyOf(r), "", "")
+			if seen.Version(r) != "" {
 				o.State = string(v1beta2.StateReady)
 			}
 		}
@@ -123,27 +121,27 @@ func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[k
 }
 
 // failing adds a failing object to the details. For a workload, it also adds failing Pods.
-func (n *inspection) failing(ctx context.Context, o observation, as bundle.DetailedObject) {
+func (n *inspection) failing(ctx context.Context, o readiness.Observation, as bundle.DetailedObject) {
 	if len(n.details.Failing) >= bundle.MaxFailingObjects {
 		n.details.LeftOut++
 		return
 	}
 	found := bundle.FailingObject{DetailedObject: as}
-	if o.object != nil {
-		n.explain(ctx, o.object, &found)
-		if isPod(o.object) {
-			n.pod(ctx, o.object, &found)
+	if o.Object != nil {
+		n.explain(ctx, o.Object, &found)
+		if isPod(o.Object) {
+			n.pod(ctx, o.Object, &found)
 		}
 	}
 	n.details.Failing = append(n.details.Failing, found)
-	for _, pod := range n.failingPods(ctx, o.object) {
+	for _, pod := range n.failingPods(ctx, o.Object) {
 		if len(n.details.Failing) >= bundle.MaxFailingObjects {
 			n.details.LeftOut++
 			continue
 		}
-		k := keyIn(schema.GroupKind{Kind: "Pod"}, pod.GetNamespace(), pod.GetName())
+		k := object.KeyIn(object.PodKind, pod.GetNamespace(), pod.GetName())
 		one := bundle.FailingObject{DetailedObject: detailed(k, string(v1beta2.StateProcessing),
-			"Pod phase is "+textAt(pod, "status", "phase"))}
+			"Pod phase is "+object.Text(pod, "status", "phase"))}
 		n.explain(ctx, pod, &one)
 		n.pod(ctx, pod, &one)
 		n.details.Failing = append(n.details.Failing, one)
@@ -158,7 +156,7 @@ func (n *inspection) explain(ctx context.Context, o *unstructured.Unstructured, 
 }
 
 func isPod(o *unstructured.Unstructured) bool {
-	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Pod"}
+	return o.GroupVersionKind().GroupKind() == object.PodKind
 }
 
 // conditionsOf returns the conditions of an object that report a failure or are not True.
@@ -186,7 +184,7 @@ func (n *inspection) events(ctx context.Context, o *unstructured.Unstructured) [
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "EventList"})
-	err := n.actor.cluster.List(ctx, list, &client.ListOptions{
+	err := n.actor.Client.List(ctx, list, &client.ListOptions{
 		Namespace: o.GetNamespace(), FieldSelector: fields.OneTermEqualSelector("involvedObject.uid",
 			string(o.GetUID())), Limit: maxListedEvents,
 	})
@@ -195,15 +193,16 @@ func (n *inspection) events(ctx context.Context, o *unstructured.Unstructured) [
 		return nil
 	}
 	last := func(e unstructured.Unstructured) string {
-		return cmp.Or(textAt(&e, "series", "lastObservedTime"), textAt(&e, "lastTimestamp"), textAt(&e, "eventTime"),
-			textAt(&e, "metadata", "creationTimestamp"))
+		return cmp.Or(object.Text(&e, "series", "lastObservedTime"), object.Text(&e, "lastTimestamp"),
+			object.Text(&e, "eventTime"),
+			object.Text(&e, "metadata", "creationTimestamp"))
 	}
 	slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int { return cmp.Compare(last(a), last(b)) })
 	var lines []string
 	for _, e := range list.Items[max(0, len(list.Items)-bundle.MaxDetailLines):] {
-		count := max(integer(&e, 1, "count"), integer(&e, 1, "series", "count"))
-		lines = append(lines, excerpt.Line(fmt.Sprintf("%s %s %s (x%d): %s", last(e), textAt(&e, "type"), textAt(&e,
-			"reason"), count, textAt(&e, "message"))))
+		count := max(object.Integer(&e, 1, "count"), object.Integer(&e, 1, "series", "count"))
+		lines = append(lines, excerpt.Line(fmt.Sprintf("%s %s %s (x%d): %s", last(e), object.Text(&e, "type"), object.Text(&e,
+			"reason"), count, object.Text(&e, "message"))))
 	}
 	return lines
 }
@@ -225,7 +224,7 @@ func (n *inspection) failingPods(ctx context.Context,
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "PodList"})
-	if err := n.actor.cluster.List(ctx, list, &client.ListOptions{Namespace: workload.GetNamespace(),
+	if err := n.actor.Client.List(ctx, list, &client.ListOptions{Namespace: workload.GetNamespace(),
 		LabelSelector: selector, Limit: maxListedPods}); err != nil {
 		n.missed(fmt.Errorf("list Pods in %s: %w", workload.GetNamespace(), err))
 		return nil
@@ -236,7 +235,7 @@ func (n *inspection) failingPods(ctx context.Context,
 	var pods []*unstructured.Unstructured
 	for n := range list.Items {
 		pod := &list.Items[n]
-		if belongs(pod, workload) && !isTrue(pod, "Ready") && textAt(pod, "status",
+		if belongs(pod, workload) && !readiness.IsTrue(pod, "Ready") && object.Text(pod, "status",
 			"phase") != "Succeeded" && len(pods) < maxFailingPods {
 			pods = append(pods, pod)
 		}
@@ -263,7 +262,7 @@ func (n *inspection) pod(ctx context.Context, pod *unstructured.Unstructured, fo
 			status, _ := s.(map[string]any)
 			c := &unstructured.Unstructured{Object: status}
 			ready, _, _ := unstructured.NestedBool(status, "ready")
-			if status == nil || ready || textAt(c, "state", "terminated", "reason") == "Completed" {
+			if status == nil || ready || object.Text(c, "state", "terminated", "reason") == "Completed" {
 				continue
 			}
 			n.container(ctx, pod, c, found)
@@ -273,7 +272,7 @@ func (n *inspection) pod(ctx context.Context, pod *unstructured.Unstructured, fo
 
 func (n *inspection) container(ctx context.Context, pod, status *unstructured.Unstructured,
 	found *bundle.FailingObject) {
-	name, restarts := textAt(status, "name"), integer(status, 0, "restartCount")
+	name, restarts := object.Text(status, "name"), object.Integer(status, 0, "restartCount")
 	for _, state := range []string{"waiting", "terminated", "running"} {
 		if _, is, _ := unstructured.NestedMap(status.Object, "state",
 			state); !is || !n.wants(bundle.DetailEvents) || len(found.Conditions) >= bundle.MaxDetailLines {
@@ -281,13 +280,13 @@ func (n *inspection) container(ctx context.Context, pod, status *unstructured.Un
 		}
 		found.Conditions = append(found.Conditions, excerpt.Line(fmt.Sprintf(
 			"container %s is %s after %d restarts: %s: %s", name, state, restarts,
-			textAt(status, "state", state, "reason"), textAt(status, "state", state, "message"))))
+			object.Text(status, "state", state, "reason"), object.Text(status, "state", state, "message"))))
 	}
 	_, waits, _ := unstructured.NestedMap(status.Object, "state", "waiting")
 	if !n.wants(bundle.DetailLogs) || len(found.Logs) == bundle.MaxDetailLogs || waits && restarts == 0 {
 		return // the container has not run yet
 	}
-	text, err := n.actor.log(ctx, pod.GetNamespace(), pod.GetName(), name, waits)
+	text, err := n.actor.Log(ctx, pod.GetNamespace(), pod.GetName(), name, waits)
 	if err != nil {
 		n.missed(fmt.Errorf("read log of container %s in Pod %s/%s: %w", name, pod.GetNamespace(), pod.GetName(),
 			err))
@@ -295,25 +294,4 @@ func (n *inspection) container(ctx context.Context, pod, status *unstructured.Un
 	}
 	found.Logs = append(found.Logs, bundle.ContainerLog{Container: bundle.Bounded(name, bundle.MaxModuleNameBytes),
 		Previous: waits, Text: excerpt.Tail(text)})
-}
-
-// newPodClient returns a REST client for the logs of Pods.
-func newPodClient(config *rest.Config, http *http.Client) (rest.Interface, error) {
-	config = rest.CopyConfig(config)
-	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
-	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
-	return rest.RESTClientForConfigAndClient(config, http)
-}
-
-// log returns the end of a container's log. previous selects the log of the previous run.
-func (a *actor) log(ctx context.Context, namespace, pod, container string, previous bool) (string, error) {
-	stream, err := a.pods.Get().Namespace(namespace).Resource("pods").Name(pod).SubResource("log").
-		Param("container", container).Param("previous", strconv.FormatBool(previous)).
-		Param("tailLines", strconv.Itoa(loggedLines)).Param("limitBytes", strconv.Itoa(loggedBytes)).Stream(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer stream.Close() //nolint:errcheck // an error on closing a read-only stream loses no data
-	data, err := io.ReadAll(io.LimitReader(stream, loggedBytes))
-	return string(data), err
 }

@@ -1,8 +1,6 @@
 package install
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -97,23 +94,4 @@ func TestInspectReportsFailingModule(t *testing.T) {
 			"want no conditions and Events, because only logs were requested")
 	}
 	require.WithinDuration(t, time.Now(), d.Taken, time.Minute)
-}
-
-func TestLogIsReadWithinLimits(t *testing.T) {
-	var asked string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = r.URL.String()
-		for range 1000 {
-			_, _ = w.Write([]byte(strings.Repeat("x", 1023) + "\n"))
-		}
-	}))
-	defer server.Close()
-	pods, err := newPodClient(&rest.Config{Host: server.URL}, server.Client())
-	require.NoError(t, err)
-	text, err := (&actor{pods: pods}).log(t.Context(), "kyma-system", "keda-1", "app", true)
-	require.NoError(t, err)
-	require.Len(t, text, loggedBytes)
-	require.Equal(t,
-		"/api/v1/namespaces/kyma-system/pods/keda-1/log?container=app&limitBytes=16384&previous=true&tailLines=25",
-		asked)
 }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -33,7 +34,7 @@ func TestModuleIsInstalledCorrectedUpgradedAndRemoved(t *testing.T) {
 
 	m := w.manifest("sample")
 	require.Len(t, m.Status.Synced, 6, "want all objects except the shared namespace, got %v", m.Status.Synced)
-	require.True(t, installed(m))
+	require.True(t, planning.Installed(m))
 	config := &corev1.ConfigMap{}
 	require.True(t, w.exists(config, home, "sample-config"))
 	require.Equal(t, "kyma-system/sample", config.Annotations[v1beta2.AnnotationOwnedBy])
@@ -252,7 +253,7 @@ func TestCrashDuringInstallationOrphansNoObjects(t *testing.T) {
 	w.wants("sample", many("old"))
 	w.eventually("some objects exist", func() bool { return w.exists(&corev1.ConfigMap{}, home, "old-020") })
 	w.halt()
-	require.False(t, installed(w.manifest("sample")), "the agent must stop during the installation")
+	require.False(t, planning.Installed(w.manifest("sample")), "the agent must stop during the installation")
 
 	w.wants("sample", many("new"))
 	w.start()

@@ -5,35 +5,28 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 // This file calls webhooks, admission policies and aggregated APIs interceptors, because they handle requests for other
 // objects. A broken interceptor can block the module version that corrects or removes it, so the installer applies
 // changes of interceptors first.
 
-// intercepts reports whether a kind is a webhook, an admission policy or an aggregated API.
-func intercepts(gk schema.GroupKind) bool {
-	return gk.Group == guard.AdmissionGroup || gk == schema.GroupKind{
-		Group: "apiregistration.k8s.io", Kind: "APIService",
-	}
-}
-
 // pruneInterceptors deletes the webhooks, policies and APIServices that are not in the new version, before the version
 // is applied. It ignores missing permissions, because the method prune reports them later.
-func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p plan) error {
-	dropped := slices.DeleteFunc(slices.Clone(p.prune), func(r v1beta2.Resource) bool {
-		return !intercepts(keyOf(r).GroupKind())
+func (dr *dryRunner) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p planning.Plan) error {
+	dropped := slices.DeleteFunc(slices.Clone(p.Prune), func(r v1beta2.Resource) bool {
+		return !object.Intercepts(object.KeyOf(r).GroupKind())
 	})
-	mine, _, err := i.handOver(ctx, m, dropped)
+	mine, _, err := dr.planner.handOver(ctx, m, dropped)
 	if err != nil || len(mine) == 0 {
 		return err
 	}
-	_, err = i.deleteObjects(ctx, m, mine, i.mayDelete(m))
+	_, err = dr.deleter.deleteObjects(ctx, m, mine, dr.planner.mayDelete(m))
 	if apierrors.IsForbidden(err) {
 		return nil
 	}
@@ -42,16 +35,16 @@ func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, 
 
 // applyInterceptors applies only the webhooks, policies and APIServices of a plan that already exist in the cluster.
 // One of them can be broken, and the new version can correct it. applyInterceptors returns only temporary errors.
-func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
-	for _, o := range slices.Concat(p.stages[:]...) {
-		if !intercepts(o.GroupVersionKind().GroupKind()) {
+func applyInterceptors(ctx context.Context, a *account.Account, p planning.Plan) error {
+	for _, o := range slices.Concat(p.Stages[:]...) {
+		if !object.Intercepts(o.GroupVersionKind().GroupKind()) {
 			continue
 		}
-		live, err := a.owned(ctx, resourceOf(o))
+		live, err := a.Metadata(ctx, object.ResourceOf(o))
 		if err == nil && live != nil {
-			_, err = a.applyTaking(ctx, o)
+			_, err = a.ApplyAndTake(ctx, o)
 		}
-		if err != nil && isTemporary(err) {
+		if err != nil && account.IsTemporary(err) {
 			return err
 		}
 	}
@@ -60,44 +53,19 @@ func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 
 // applyInterceptorsFirst deletes or corrects webhooks, policies and APIServices after a failed dry run. It returns
 // true if another dry run can succeed.
-func (i *Installer) applyInterceptorsFirst(
-	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan,
+func (dr *dryRunner) applyInterceptorsFirst(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
 ) (bool, error) {
-	isInterceptor := func(r v1beta2.Resource) bool { return intercepts(keyOf(r).GroupKind()) }
+	isInterceptor := func(r v1beta2.Resource) bool { return object.Intercepts(object.KeyOf(r).GroupKind()) }
 	inForce := slices.ContainsFunc(m.Status.Synced, isInterceptor)
 	if !inForce {
 		return false, nil
 	}
-	if err := i.begin(ctx, m, known); err != nil {
+	if err := dr.ledger.begin(ctx, m, known); err != nil {
 		return false, err
 	}
-	if err := i.pruneInterceptors(ctx, m, p); err != nil {
+	if err := dr.pruneInterceptors(ctx, m, p); err != nil {
 		return false, err
 	}
-	return true, i.actor(m).applyInterceptors(ctx, p)
-}
-
-// leaveUnread removes unreadable custom resources from a plan. They can be unreadable because their conversion webhook
-// does not run, and the plan can contain the operator with this webhook. The custom resources stay in the inventory.
-func (p *plan) leaveUnread() {
-	if len(p.unread) == 0 {
-		return
-	}
-	for n, stage := range p.stages {
-		p.stages[n] = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
-			return p.unread[guard.KeyOf(o)] != ""
-		})
-	}
-	if p.defaultCR != nil && p.unread[guard.KeyOf(p.defaultCR)] != "" {
-		p.defaultCR = nil
-	}
-}
-
-// unreadText returns the names of unreadable custom resources with the API server's errors.
-func (p *plan) unreadText() string {
-	var texts []string
-	for k, why := range p.unread {
-		texts = append(texts, k.String()+": "+why)
-	}
-	return "waiting until the API server can read " + firstFew(texts)
+	return true, applyInterceptors(ctx, dr.planner.accounts.Of(m), p)
 }

@@ -3,14 +3,14 @@ package install
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 // An object moves between modules if the new version of the first module omits it and the new version of the second
@@ -22,63 +22,58 @@ const handOverInterval = time.Second
 
 // wanted returns the objects in the content of the requested version. It returns false if the content cannot be
 // rendered or installed.
-func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (keys, bool, error) {
-	content, problem, err := i.rendered(ctx, m)
+func (pl *planner) wanted(ctx context.Context, m *v1beta2.Manifest) (object.Keys, bool, error) {
+	content, problem, err := pl.renderer.Module(ctx, m, pl.accounts.Of(m).Capabilities)
 	if err != nil || problem != nil {
 		return nil, false, err
 	}
-	p, err := makePlan(content.objects, content.defaultCR, nil, i.owner(m), i.scope)
+	p, err := planning.Make(content.Objects, content.DefaultCR, nil, pl.owner(m), pl.accounts.Own().Scope)
 	if err != nil {
-		if isTemporary(err) {
+		if account.IsTemporary(err) {
 			return nil, false, err
 		}
 		return nil, false, nil
 	}
-	if guard.Check(p.all(), i.Namespace) != nil {
+	if guard.Check(p.All(), pl.namespace) != nil {
 		return nil, false, nil
 	}
-	return keysOf(p.inventory), true, nil
-}
-
-func (i *Installer) isActive(m *v1beta2.Manifest) bool {
-	return m.DeletionTimestamp.IsZero() && !i.records.IsUnmanaged(m) &&
-		m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True
+	return object.KeysOf(p.Inventory), true, nil
 }
 
 // newOwners finds modules that take over objects that this module does not need anymore. The result contains the name
 // of the new module for each such object. A module whose content is refused takes over nothing, so that it cannot delay
 // the removal of this module.
-func (i *Installer) newOwners(
+func (pl *planner) newOwners(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
-) (map[key]string, error) {
+) (map[guard.Key]string, error) {
 	if len(dropped) == 0 {
 		return nil, nil
 	}
-	others, err := i.others(ctx, m)
+	others, err := pl.others(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	takers := map[key]string{}
+	takers := map[guard.Key]string{}
 	for _, other := range others {
-		if !i.isActive(other) {
+		if !planning.IsActive(pl.records, other) {
 			continue
 		}
-		wants, complete := keysOf(other.Status.Synced), installed(other)
+		wants, complete := object.KeysOf(other.Status.Synced), planning.Installed(other)
 		if !complete {
-			p, problem, err := i.plan(ctx, other)
+			p, problem, err := pl.plan(ctx, other)
 			if err != nil {
 				return nil, fmt.Errorf("render module %s, which can take over objects: %w", other.Module(), err)
 			}
 			// A conflict with another module can still end, so the module can take over the objects later.
-			if problem == nil || problem.reason == v1beta2.ReasonConflict {
-				wants = keysOf(p.inventory)
+			if problem == nil || problem.Reason == v1beta2.ReasonConflict {
+				wants = object.KeysOf(p.Inventory)
 			}
 		}
 		for _, r := range dropped {
-			k := keyOf(r)
+			k := object.KeyOf(r)
 			// Do not keep a webhook or policy for a module that is not installed yet. Its deletion loses no data, and
 			// the module creates it again.
-			if wants.has(k) && (complete || !intercepts(k.GroupKind())) {
+			if wants.Has(k) && (complete || !object.Intercepts(k.GroupKind())) {
 				takers[k] = other.Module()
 			}
 		}
@@ -88,108 +83,68 @@ func (i *Installer) newOwners(
 
 // releases returns a function that reports whether another Manifest does not need an object anymore, because its
 // content does not contain the object or the Manifest is being removed.
-func (i *Installer) releases(ctx context.Context) func(other *v1beta2.Manifest, k key) (bool, error) {
-	rendered := map[string]keys{}
-	return func(other *v1beta2.Manifest, k key) (bool, error) {
-		if !i.isActive(other) {
-			return !other.DeletionTimestamp.IsZero() && i.records.IsRemoved(other) && !i.records.IsUnmanaged(other),
+func (pl *planner) releases(ctx context.Context) func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
+	rendered := map[string]object.Keys{}
+	return func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
+		if !planning.IsActive(pl.records, other) {
+			return !other.DeletionTimestamp.IsZero() && pl.records.IsRemoved(other) && !pl.records.IsUnmanaged(other),
 				nil
 		}
 		wants, done := rendered[other.Name]
 		if !done {
-			now, known, err := i.wanted(ctx, other)
+			now, known, err := pl.wanted(ctx, other)
 			if err != nil {
 				return false, fmt.Errorf("render module %s, which owns %s: %w", other.Module(), k, err)
 			}
 			if wants = now; !known {
-				wants = keysOf(other.Status.Synced)
+				wants = object.KeysOf(other.Status.Synced)
 			}
 			rendered[other.Name] = wants
 		}
-		return !wants.has(k), nil
+		return !wants.Has(k), nil
 	}
 }
 
-// others returns all other Manifests from the cache. Callers must not modify them.
-func (i *Installer) others(ctx context.Context, m *v1beta2.Manifest) ([]*v1beta2.Manifest, error) {
-	var all v1beta2.ManifestList
-	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list Manifests: %w", err)
-	}
-	var others []*v1beta2.Manifest
-	for n := range all.Items {
-		if other := &all.Items[n]; other.Name != m.Name && other.UID != m.UID {
-			others = append(others, other)
-		}
-	}
-	return others, nil
-}
-
-func (i *Installer) isIncomplete() bool { return i.Incomplete != nil && i.Incomplete() }
-
-func among(resources []v1beta2.Resource, wanted keys) []v1beta2.Resource {
-	return slices.DeleteFunc(slices.Clone(resources), func(r v1beta2.Resource) bool { return !wanted.has(keyOf(r)) })
-}
+func (pl *planner) isIncomplete() bool { return pl.incomplete != nil && pl.incomplete() }
 
 // handOver returns the objects in dropped that this module can delete now. waiting is the reason to wait if other
 // modules must take over some of the objects first.
-func (i *Installer) handOver(
+func (pl *planner) handOver(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (mine []v1beta2.Resource, waiting string, err error) {
 	if len(dropped) == 0 {
 		return nil, "", nil
 	}
-	if i.isIncomplete() {
+	if pl.isIncomplete() {
 		return nil, "waiting until all Manifests of the bundle are written, because one of them may take over " +
-				keyOf(dropped[0]).String(),
+				object.KeyOf(dropped[0]).String(),
 			nil
 	}
-	takers, err := i.newOwners(ctx, m, dropped)
+	takers, err := pl.newOwners(ctx, m, dropped)
 	if err != nil {
 		return nil, "", err
 	}
-	deletes := i.mayDelete(m)
+	deletes := pl.mayDelete(m)
 	var moving []string
 	for _, r := range dropped {
-		module, wanted := takers[keyOf(r)]
+		module, wanted := takers[object.KeyOf(r)]
 		if !wanted {
 			mine = append(mine, r)
 			continue
 		}
-		live, err := i.actor(m).owned(ctx, r)
+		live, err := pl.accounts.Of(m).Metadata(ctx, r)
 		if err != nil {
-			return nil, "", fmt.Errorf("%s: %w", keyOf(r), err)
+			return nil, "", fmt.Errorf("%s: %w", object.KeyOf(r), err)
 		}
 		if live == nil || !deletes(live) {
 			// If the object has another owner, deleteObjects does not delete it.
 			mine = append(mine, r)
 			continue
 		}
-		moving = append(moving, fmt.Sprintf("%s by module %s", keyOf(r), module))
+		moving = append(moving, fmt.Sprintf("%s by module %s", object.KeyOf(r), module))
 	}
 	if len(moving) > 0 {
-		waiting = "waiting for the takeover of " + firstFew(moving)
+		waiting = "waiting for the takeover of " + excerpt.FirstFew(moving)
 	}
 	return mine, waiting, nil
-}
-
-// takesOver reports whether a plan takes over an object from another Manifest. mark is the value of the object's
-// annotation owned-by.
-func (p *plan) takesOver(k key, mark string, by guard.Owner) bool {
-	from := p.takes[k]
-	return from != "" && from == mark && from != by.Mark
-}
-
-// isAbandoned reports whether the annotation owned-by of an object names another Manifest that does not contain the
-// object anymore. An example is an object with the annotation helm.sh/resource-policy: keep.
-func (i *Installer) isAbandoned(k key, live *metav1.PartialObjectMetadata, others []*v1beta2.Manifest) bool {
-	for _, other := range others {
-		if live.Annotations[v1beta2.AnnotationOwnedBy] != other.Namespace+"/"+other.Name {
-			continue
-		}
-		isDefaultCR := other.Spec.Resource != nil && other.Spec.Resource.GetKind() == k.Kind &&
-			other.Spec.Resource.GetName() == k.Name
-		return i.isActive(other) && installed(other) && !isDefaultCR && !keysOf(other.Status.Synced).has(k)
-	}
-	return false
 }

@@ -13,37 +13,43 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 // foreignSearch finds existing objects of a plan that do not belong to the module.
 type foreignSearch struct {
-	actor *actor
+	actor *account.Account
 
 	mu      sync.Mutex // guards strange and the plan's fields unread and absent
-	plan    *plan
+	plan    *planning.Plan
 	strange []string
 }
 
 // examine reads the live version of a planned object. It records an object that is missing, unreadable, or does not
 // belong to the module. accepted reports whether a live object belongs to the module.
 func (s *foreignSearch) examine(
-	ctx context.Context, o *unstructured.Unstructured, found listed, accepted func(*metav1.PartialObjectMetadata) bool,
+	ctx context.Context, o *unstructured.Unstructured, found account.Listed,
+	accepted func(*metav1.PartialObjectMetadata) bool,
 ) error {
 	k := guard.KeyOf(o)
-	live, err := found.object(k)
-	if errors.Is(err, errNotListed) {
-		live, err = s.actor.owned(ctx, resourceOf(o))
+	live, err := found.Object(k)
+	if errors.Is(err, account.ErrNotListed) {
+		live, err = s.actor.Metadata(ctx, object.ResourceOf(o))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case apierrors.IsInternalError(err) && guard.IsCustom(k.Group):
-		s.plan.unread[k] = plain(err)
+		s.plan.Unread[k] = account.Text(err)
 	case err != nil:
 		return err
 	case live == nil:
-		s.plan.absent[k] = struct{}{}
+		s.plan.Absent[k] = struct{}{}
 	case !accepted(live):
 		s.strange = append(s.strange, k.String()+guard.Whose(live))
 	}
@@ -52,33 +58,33 @@ func (s *foreignSearch) examine(
 
 // foreignObjects returns a problem if existing objects of a plan do not belong to the module. Objects in the
 // inventory of an installed module belong to it.
-func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
-	by, before, whole := i.owner(m), keysOf(m.Status.Synced), installed(m)
-	others, err := i.others(ctx, m)
+func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
+	by, before, whole := c.planner.owner(m), object.KeysOf(m.Status.Synced), planning.Installed(m)
+	others, err := c.planner.others(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	p.unread, p.absent = map[key]string{}, keys{}
-	a := i.actor(m)
+	p.Unread, p.Absent = map[guard.Key]string{}, object.Keys{}
+	a := c.planner.accounts.Of(m)
 	search := foreignSearch{actor: a, plan: p}
 	type test = func(*metav1.PartialObjectMetadata) bool
-	acceptedObject := func(k key) test {
+	acceptedObject := func(k guard.Key) test {
 		return func(live *metav1.PartialObjectMetadata) bool {
 			takes := live.DeletionTimestamp.IsZero() &&
-				(p.takesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) ||
-					i.isAbandoned(k, live, others))
-			return by.Owns(live) || takes || before.has(k) && guard.Applied(live, i.FieldManager)
+				(p.TakesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) ||
+					planning.IsAbandoned(c.planner.records, k, live, others))
+			return by.Owns(live) || takes || before.Has(k) && guard.Applied(live, c.fieldManager)
 		}
 	}
 	acceptedCR := func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.IsOtherManifests(live) }
 	// Examine CRDs first, because objects of a kind without a CRD do not exist.
-	rest := append(slices.Concat(p.stages[1:]...), p.defaultCR)
-	for _, part := range [2][]*unstructured.Unstructured{slices.Clone(p.stages[0]), rest} {
+	rest := append(slices.Concat(p.Stages[1:]...), p.DefaultCR)
+	for _, part := range [2][]*unstructured.Unstructured{slices.Clone(p.Stages[0]), rest} {
 		part = slices.DeleteFunc(part, func(o *unstructured.Unstructured) bool {
-			return o == nil || whole && o != p.defaultCR && before.has(guard.KeyOf(o)) ||
-				i.watches.isMarked(resourceOf(o), by.Mark) || p.isUndefined(o)
+			return o == nil || whole && o != p.DefaultCR && before.Has(guard.KeyOf(o)) ||
+				c.watches.IsMarked(object.ResourceOf(o), by.Mark) || p.IsUndefined(o)
 		})
-		found, err := a.list(ctx, part)
+		found, err := a.List(ctx, part)
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +92,7 @@ func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *
 		group.SetLimit(4)
 		for _, o := range part {
 			accepted := acceptedObject(guard.KeyOf(o))
-			if o == p.defaultCR {
+			if o == p.DefaultCR {
 				accepted = acceptedCR
 			}
 			group.Go(func() error { return search.examine(ctx, o, found, accepted) })
@@ -100,8 +106,8 @@ func (i *Installer) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *
 	}
 	const text = "nothing was applied: %s already exists and does not belong to this module: " +
 		"rename it in the module, delete it, or hand it over with the annotation %s=%s"
-	return &finding{
-		reason:  v1beta2.ReasonConflict,
-		message: fmt.Sprintf(text, firstFew(search.strange), v1beta2.AnnotationAdopt, by.Mark),
+	return &outcome.Finding{
+		Reason:  v1beta2.ReasonConflict,
+		Message: fmt.Sprintf(text, excerpt.FirstFew(search.strange), v1beta2.AnnotationAdopt, by.Mark),
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
 func configMap(name string, data map[string]string) *corev1.ConfigMap {
@@ -142,7 +143,7 @@ func TestRemovalDeletesOnlyOwnDefaultCR(t *testing.T) {
 		"apiVersion": "v1", "kind": "Secret",
 		"metadata": map[string]any{"namespace": "tenant", "name": "customer-data"}, "data": map[string]any{"a": "Yw=="},
 	}}))
-	w.eventually("the module is installed", func() bool { return installed(w.manifest("thief")) })
+	w.eventually("the module is installed", func() bool { return planning.Installed(w.manifest("thief")) })
 	remove("thief")
 	gone("thief")
 	require.True(t, w.exists(data, "tenant", "customer-data"))

@@ -12,11 +12,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/render"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 func crowd(configMaps, deployments int, image string) string {
@@ -129,40 +127,4 @@ func oneOfCrowd(name string) *unstructured.Unstructured {
 
 func withDefaultCROfConfigMap(m *v1beta2.Manifest) {
 	m.Spec.Resource, m.Spec.CustomResourcePolicy = oneOfCrowd("crowd-default"), v1beta2.PolicyCreateAndDelete
-}
-
-func TestCachedPlanReturnsChangedObjects(t *testing.T) {
-	objects, err := render.Render(render.Input{Content: []byte(crowd(300, 1, "example.org/one")), Release: "crowd"})
-	require.NoError(t, err)
-	hostile := oneOfCrowd("crowd-x\n{\"apiVersion\":\"v1\"}\n")
-	by := guard.Owner{Mark: home + "/crowd", Module: "crowd", Namespace: home}
-	whole, err := makePlan(append(objects, hostile), oneOfCrowd("other"), nil, by, builtIn)
-	require.NoError(t, err)
-	whole.resources = finding{ok: true, reason: "Rendered", message: "all"}
-	s := plans{kept: map[types.NamespacedName]packedPlan{}}
-	name := types.NamespacedName{Namespace: home, Name: "crowd"}
-	s.keep(name, "one", whole)
-	t.Logf("%d objects take %d bytes", len(objects), s.bytes)
-	require.Less(t, s.bytes, 16<<10)
-
-	_, known := s.changed(name, "two", keys{})
-	require.False(t, known, "a plan with other inputs must not be returned")
-	changed := keys{
-		guard.KeyOf(hostile): {}, key{Group: "", Kind: "ConfigMap", Namespace: home, Name: "crowd-7"}: {},
-		key{Group: "apps", Kind: "Deployment", Namespace: home, Name: "crowd-0"}: {},
-		key{Group: "", Kind: "Secret", Namespace: home, Name: "x"}:               {},
-	}
-	part, known := s.changed(name, "one", changed)
-	require.True(t, known)
-	want := whole
-	want.keepOnly(changed)
-	require.Equal(t, want.stages[2], part.stages[2])
-	require.Len(t, part.stages[2], 3)
-	require.Equal(t, whole.defaultCR, part.defaultCR)
-	require.Equal(t, whole.resources, part.resources)
-
-	s.forget(name)
-	require.Zero(t, s.bytes)
-	_, known = s.changed(name, "one", changed)
-	require.False(t, known)
 }

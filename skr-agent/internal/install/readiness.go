@@ -1,201 +1,43 @@
 package install
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
-	"strings"
-
-	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"context"
+	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
-// observation is the observed state of one object that determines a module's status.
-type observation struct {
-	key
-	object *unstructured.Unstructured // nil if the object does not exist
-	// checks maps values of the object's fields to states. If empty, the object's status is used instead.
-	checks []v1beta2.CustomStateCheck
-	// knownReady is true if the object was ready and is unchanged since then.
-	knownReady bool
-	// completed is true if the Job or Pod completed for the module's version and was then deleted.
-	completed bool
-	// waitsForPod is true if the PersistentVolumeClaim is bound only when a Pod uses it.
-	waitsForPod bool
-	// unreadable is the API server's error for an object that cannot be read.
-	unreadable string
-}
-
-// verdict is the state of a module, derived from its observed objects.
-type verdict struct {
-	state   v1beta2.State
-	message string
-}
-
-// moduleState returns the most severe state of a module's objects: Error, Processing, Warning or Ready. The message
-// lists the objects in this state.
-func moduleState(seen []observation) verdict {
-	byState := map[v1beta2.State][]string{}
-	for _, s := range seen {
-		state, message := objectState(s)
-		byState[state] = append(byState[state], s.String()+": "+message)
-	}
-	for _, state := range []v1beta2.State{v1beta2.StateError, v1beta2.StateProcessing, v1beta2.StateWarning} {
-		if messages := byState[state]; len(messages) > 0 {
-			return verdict{state, firstFew(messages)}
-		}
-	}
-	return verdict{v1beta2.StateReady, "all objects are ready"}
-}
-
-// pullsNoImage reports whether the kubelet cannot pull an image of an observed Pod.
-//
-// Source: Kubernetes, pkg/kubelet/images, ErrImagePullBackOff and ErrImagePull.
-func pullsNoImage(seen []observation) bool {
-	for _, s := range seen {
-		if s.object == nil || s.object.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Pod"}) {
-			continue
-		}
-		containers, _, _ := unstructured.NestedSlice(s.object.Object, "status", "containerStatuses")
-		for _, c := range containers {
-			container, _ := c.(map[string]any)
-			switch waits, _, _ := unstructured.NestedString(container, "state", "waiting", "reason"); waits {
-			case "ImagePullBackOff", "ErrImagePull":
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func objectState(s observation) (v1beta2.State, string) {
-	switch {
-	case s.knownReady, s.completed:
-		return v1beta2.StateReady, ""
-	case s.unreadable != "":
-		return v1beta2.StateProcessing, "the API server cannot read the object: " + s.unreadable
-	case s.object == nil:
-		return v1beta2.StateProcessing, "the object does not exist yet"
-	}
-	if len(s.checks) > 0 {
-		return checkedState(s.object, s.checks)
-	}
-	if state, message, ok := kymaState(s.object); ok {
-		return state, message
-	}
-	if state, message, ok := workloadState(s); ok {
-		return state, message
-	}
-	result, err := status.Compute(s.object)
+func (up *upgrader) addReadiness(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, out outcome.Outcome, heldBack time.Duration,
+) (outcome.Outcome, error) {
+	seen, watched, err := up.observer.observe(ctx, m, known, out.Inventory)
 	if err != nil {
-		return v1beta2.StateProcessing, err.Error()
+		return outcome.Outcome{}, err
 	}
-	switch result.Status {
-	case status.CurrentStatus:
-		return v1beta2.StateReady, result.Message
-	case status.FailedStatus:
-		return v1beta2.StateError, result.Message
-	case status.TerminatingStatus:
-		return v1beta2.StateProcessing, "the object is being deleted"
-	default:
-		return v1beta2.StateProcessing, result.Message
+	result := readiness.ModuleState(seen)
+	if known.held != "" && result.State == v1beta2.StateReady {
+		result = readiness.Verdict{State: v1beta2.StateWarning, Message: known.held}
 	}
-}
-
-// checkedState returns the state of an object according to custom state checks: the most severe state whose checks
-// all succeed, or Processing.
-func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateCheck) (v1beta2.State, string) {
-	holds, seen := map[v1beta2.State]bool{}, map[v1beta2.State][]string{}
-	var all []string
-	for _, c := range checks {
-		path := strings.TrimPrefix(c.JSONPath, ".")
-		value, found, _ := unstructured.NestedFieldNoCopy(o.Object, strings.Split(path, ".")...)
-		text := fmt.Sprintf("%s is %v", path, value)
-		if !found {
-			text = path + " is missing"
+	out.State = result.State
+	out.Ready = outcome.Finding{
+		Reason: string(result.State), Message: result.Message, OK: result.State == v1beta2.StateReady,
+	}
+	if !out.Ready.OK && readiness.PullsNoImage(seen) {
+		out.Ready.Reason = v1beta2.ReasonImagePull
+	}
+	if known.handingOver != "" {
+		out.Again = soonest(out.Again, handOverInterval)
+	}
+	if out.Ready.OK {
+		known.pending, known.checks = 0, 0
+		if !watched {
+			out.Again = soonest(out.Again, 2*up.lookInterval)
 		}
-		before, known := holds[c.MappedState]
-		holds[c.MappedState] = (before || !known) && found && fmt.Sprint(value) == c.Value
-		seen[c.MappedState] = append(seen[c.MappedState], text)
-		all = append(all, text)
+		out.Again = soonest(out.Again, heldBack, up.resync-up.now().Sub(known.checkedAt))
+		return out, nil
 	}
-	for _, state := range []v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting,
-		v1beta2.StateReady} {
-		switch {
-		case !holds[state]:
-		case state == v1beta2.StateDeleting:
-			return v1beta2.StateProcessing, firstFew(seen[state])
-		default:
-			return state, firstFew(seen[state])
-		}
-	}
-	slices.Sort(all)
-	return v1beta2.StateProcessing, firstFew(slices.Compact(all))
-}
-
-// kymaState returns status.state of a module CR. ok is false for an object without such a state.
-func kymaState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
-	if !guard.IsCustom(o.GroupVersionKind().Group) {
-		return "", "", false
-	}
-	text, _, _ := unstructured.NestedString(o.Object, "status", "state")
-	state = v1beta2.State(text)
-	switch state {
-	case v1beta2.StateReady, v1beta2.StateProcessing, v1beta2.StateWarning, v1beta2.StateError:
-	case v1beta2.StateDeleting:
-		return v1beta2.StateProcessing, "the object is being deleted", true
-	default:
-		return "", "", false
-	}
-	observed, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-	if found && observed < o.GetGeneration() {
-		return v1beta2.StateProcessing, "its controller has not observed the latest spec yet", true
-	}
-	return state, cmp.Or(explanation(o), "state is "+text), true
-}
-
-// explanation returns the message of the first condition that is False.
-func explanation(o *unstructured.Unstructured) string {
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range conditions {
-		condition, _ := c.(map[string]any)
-		message, _ := condition["message"].(string)
-		if condition["status"] == "False" && message != "" {
-			state, _, _ := unstructured.NestedString(o.Object, "status", "state")
-			return fmt.Sprintf("state is %s: %s", state, message)
-		}
-	}
-	return ""
-}
-
-// hasStatus reports whether the status of a kind's objects affects a module's readiness. Other objects only need to
-// exist.
-func hasStatus(r v1beta2.Resource) bool {
-	switch (schema.GroupKind{Group: r.Group, Kind: r.Kind}) {
-	case schema.GroupKind{Group: "apps", Kind: "Deployment"},
-		schema.GroupKind{Group: "apps", Kind: "StatefulSet"},
-		schema.GroupKind{Group: "apps", Kind: "DaemonSet"},
-		schema.GroupKind{Group: "apps", Kind: "ReplicaSet"},
-		schema.GroupKind{Group: "batch", Kind: "Job"},
-		schema.GroupKind{Kind: "Pod"},
-		schema.GroupKind{Kind: "PersistentVolumeClaim"},
-		apiServiceKind,
-		schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
-		return true
-	}
-	return guard.IsCustom(r.Group)
-}
-
-const few = 3
-
-func firstFew(messages []string) string {
-	slices.Sort(messages)
-	if more := len(messages) - few; more > 0 {
-		return fmt.Sprintf("%s; and %d more", strings.Join(messages[:few], "; "), more)
-	}
-	return strings.Join(messages, "; ")
+	out.Again = soonest(out.Again, known.nextCheck(m.Generation, up.now(), up.lookInterval), heldBack)
+	return up.pacer.applyReadyTimeout(known, out), nil
 }

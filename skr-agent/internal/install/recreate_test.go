@@ -1,31 +1,18 @@
 package install
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
-
-func TestCRDIsRecreatedOnlyIfAllCausesAreImmutableFields(t *testing.T) {
-	crd := schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
-	fixed := field.Invalid(field.NewPath("spec", "scope"), "Cluster", "field is immutable")
-	broken := field.Required(field.NewPath("spec", "versions").Index(0).Child("schema"), "schemas are required")
-	require.True(t, namesImmutableFields(apierrors.NewInvalid(crd, "x", field.ErrorList{fixed})))
-	require.False(t, namesImmutableFields(apierrors.NewInvalid(crd, "x", field.ErrorList{fixed, broken})))
-	require.False(t, namesImmutableFields(apierrors.NewInvalid(crd, "x", nil)))
-	require.False(t, namesImmutableFields(errors.New("field is immutable")))
-}
 
 func TestObjectsWithOtherErrorsAreNotRecreated(t *testing.T) {
 	w := newWorld(t)
@@ -83,18 +70,6 @@ func TestObjectsWithOtherErrorsAreNotRecreated(t *testing.T) {
 	require.Equal(t, "1", guarded.Data["version"])
 }
 
-func TestObjectIsRecreatedOncePerVersion(t *testing.T) {
-	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
-	require.False(t, wasRecreated(m, "a"))
-	require.NoError(t, record.Book{}.Set(m, record.Record{
-		Recreated: &record.Recreated{Version: wantedDigest(m), Objects: []types.UID{"a", "b"}},
-	}))
-	require.False(t, wasRecreated(m, "b"), "object b must not count as recreated, because it still exists")
-	require.True(t, wasRecreated(m, "c"))
-	m.Spec.Version = "2.0.1"
-	require.False(t, wasRecreated(m, "c"))
-}
-
 func TestNoObjectIsRecreatedIfOneMustNotBeDeleted(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -109,7 +84,7 @@ data: {version: "1"}
 	next := strings.ReplaceAll(content, `"1"`, `"2"`)
 	w.wants("stays", content, version("1.0.0"))
 	w.eventually("version 1.0.0 is applied", func() bool {
-		return record.RunningVersion(w.manifest("stays")) == "1.0.0" && installed(w.manifest("stays"))
+		return record.RunningVersion(w.manifest("stays")) == "1.0.0" && planning.Installed(w.manifest("stays"))
 	})
 	object := func(name string) *corev1.ConfigMap {
 		t.Helper()
@@ -145,7 +120,7 @@ data: {version: "1"}
 	w.wants("stays", next, version("2.0.1"))
 	m := w.manifest("stays")
 	w.records("stays", func(r *record.Record) {
-		r.Recreated = &record.Recreated{Version: wantedDigest(m), Objects: []types.UID{a.UID}}
+		r.Recreated = &record.Recreated{Version: planning.WantedDigest(m), Objects: []types.UID{a.UID}}
 	})
 	w.start()
 	w.state("stays", v1beta2.StateError, "is not recreated again")
@@ -159,7 +134,7 @@ data: {version: "1"}
 	w.wants("stays", next, version("2.0.2"))
 	w.start()
 	w.eventually("version 2.0.2 is applied", func() bool {
-		return record.RunningVersion(w.manifest("stays")) == "2.0.2" && installed(w.manifest("stays"))
+		return record.RunningVersion(w.manifest("stays")) == "2.0.2" && planning.Installed(w.manifest("stays"))
 	})
 	require.NotEqual(t, a.UID, object("stays-a").UID)
 	require.Equal(t, "2", object("stays-b").Data["version"])

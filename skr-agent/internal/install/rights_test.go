@@ -1,47 +1,18 @@
 package install
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
-
-func TestRightsCoverInstallationMaintenanceAndRemoval(t *testing.T) {
-	before := []v1beta2.Resource{
-		{Name: "old", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
-	}
-	p, err := makePlan(objects(t, sampleCRD+sampleRest), sample("default", ""), before, sampleOwner, builtIn)
-	require.NoError(t, err)
-	var texts []string
-	for _, r := range guard.RightsFor(p.work(), func(gvk schema.GroupVersionKind) (string, bool) {
-		return strings.ToLower(gvk.Kind) + "s", !guard.IsCustom(gvk.Group)
-	}) {
-		texts = append(texts, r.String())
-	}
-	got := strings.Join(texts, "\n")
-	for _, want := range []string{
-		`patch namespaces "kyma-system"`,
-		`create customresourcedefinitions.apiextensions.k8s.io "samples.example.kyma-project.io"`,
-		`list samples.example.kyma-project.io`,
-		`delete clusterroles.rbac.authorization.k8s.io "sample-role"`,
-		`patch deployments.apps "sample-manager" in namespace kyma-system`,
-		`create samples.example.kyma-project.io "default" in namespace kyma-system`,
-		`delete configmaps "old" in namespace kyma-system`,
-	} {
-		require.Contains(t, texts, want, got)
-	}
-	require.NotContains(t, texts, `delete namespaces "kyma-system"`, "shared namespaces are never deleted")
-}
 
 // allows grants permissions to the modules' ServiceAccount.
 func (w *world) allows(name string, rules ...rbacv1.PolicyRule) {

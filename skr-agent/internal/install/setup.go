@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -26,6 +24,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/rendering"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -76,52 +78,73 @@ func (o Options) orDefaults() Options {
 // slowestRetry is the maximum delay of a retry after a temporary error.
 const slowestRetry = 30 * time.Second
 
-// Installer is the controller of Manifests. The workers share memos, plans and watches.
+// Installer is the controller of Manifests. It selects the next step for a Manifest. The types in its fields run the
+// steps, and each type calls only the types in its own fields.
 type Installer struct {
 	Options
 	// cluster reads and writes Manifests without a cache. With an outdated inventory from a cache, the installer would
 	// lose track of objects.
 	cluster client.Client
-	cached  client.Reader     // lists Manifests from the manager's cache
-	actors  map[string]*actor // clients for the objects of modules, by user name
-	watches *watches
-	plans   plans
-	records record.Book
-	events  events.EventRecorder
-	now     func() time.Time
+	watches *drift.Watches
+	memos   *memos
 
-	mu    sync.Mutex
-	memos map[types.NamespacedName]*memo // only the worker that reconciles a Manifest uses its memo
+	planner  *planner
+	applier  *applier
+	deleter  *deleter
+	observer *observer
+	upgrader *upgrader
+	remover  *remover
+	reporter *reporter
+	pacer    *pacer
+}
+
+// newInstaller connects the types that run the steps.
+func newInstaller(
+	options Options, accounts account.Set, cached client.Reader, watches *drift.Watches, events events.EventRecorder,
+) *Installer {
+	cluster, records, now := accounts.Own().Client, record.Book{Signer: options.Signer}, time.Now
+	pl := &planner{
+		accounts: accounts, cached: cached, records: records, plans: planning.NewCache(),
+		renderer:  rendering.Renderer{Content: options.Content, Render: options.Render, Namespace: options.Namespace},
+		namespace: options.Namespace, incomplete: options.Incomplete,
+	}
+	rp := &reporter{cluster: cluster, events: events, now: now}
+	l := &ledger{cluster: cluster, records: records}
+	pc := &pacer{now: now, lookInterval: options.LookInterval, readyTimeout: options.ReadyTimeout}
+	ob := &observer{planner: pl, watches: watches, ledger: l}
+	d := &deleter{planner: pl, watches: watches, events: events, fieldManager: options.FieldManager}
+	ap := &applier{planner: pl, ledger: l, watches: watches, fieldManager: options.FieldManager, now: now}
+	up := &upgrader{
+		planner: pl, applier: ap, deleter: d, observer: ob, ledger: l, reporter: rp, pacer: pc,
+		checker:   &checker{planner: pl, watches: watches, cluster: cluster, fieldManager: options.FieldManager},
+		dryRunner: &dryRunner{planner: pl, applier: ap, deleter: d, ledger: l, events: events},
+		now:       now, resync: options.Resync, lookInterval: options.LookInterval,
+	}
+	known := newMemos()
+	return &Installer{
+		Options: options, cluster: cluster, watches: watches, memos: known,
+		planner: pl, applier: ap, deleter: d, observer: ob, upgrader: up, reporter: rp, pacer: pc,
+		remover: &remover{
+			planner: pl, upgrader: up, deleter: d, pacer: pc, watches: watches, memos: known,
+			now: now, lookInterval: options.LookInterval,
+		},
+	}
 }
 
 // Setup adds the controller to the manager. The manager's scheme must include v1beta2, and its cache must include
 // Manifests.
 func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 	options = options.orDefaults()
-	actors := map[string]*actor{}
-	for _, user := range options.Accounts.All() {
-		a, err := newActor(mgr, user, options.FieldManager)
-		if err != nil {
-			return nil, fmt.Errorf("set up the installer: %w", err)
-		}
-		actors[user] = a
+	accounts, err := account.NewSet(mgr, options.Accounts, options.FieldManager)
+	if err != nil {
+		return nil, fmt.Errorf("set up the installer: %w", err)
 	}
 	lister, err := metadata.NewForConfigAndClient(metadata.ConfigFor(mgr.GetConfig()), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("set up the installer: %w", err)
 	}
-	i := &Installer{
-		Options: options,
-		cluster: actors[""].cluster,
-		cached:  mgr.GetCache(),
-		actors:  actors,
-		records: record.Book{Signer: options.Signer},
-		watches: newWatches(lister, mgr.GetRESTMapper(), options.FieldManager),
-		events:  mgr.GetEventRecorder(options.FieldManager),
-		now:     time.Now,
-		memos:   map[types.NamespacedName]*memo{},
-		plans:   plans{kept: map[types.NamespacedName]packedPlan{}},
-	}
+	i := newInstaller(options, accounts, mgr.GetCache(),
+		drift.New(lister, mgr.GetRESTMapper(), options.FieldManager), mgr.GetEventRecorder(options.FieldManager))
 	// Ignore changes of the status, which this controller writes.
 	worthwhile := predicate.And(
 		predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == options.Namespace }),
@@ -141,110 +164,4 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 				slowestRetry),
 		}).
 		Complete(i)
-}
-
-// memo is the in-memory state of a Manifest. It is empty after a restart.
-type memo struct {
-	uid types.UID
-	// checked is the Manifest's generation at the last comparison of all objects, and checkedAt is the time of this
-	// comparison. checked is 0 before the first comparison.
-	checked   int64
-	checkedAt time.Time
-	// images is the value of AnnotationImages at the last comparison.
-	images string
-	// values is the value of AnnotationValues at the last comparison.
-	values string
-	// inherited is the digest of inherited objects in the Manifest's record at the last comparison.
-	inherited string
-	// pending is the generation that is not ready yet. pendingSince is the time of its first check, and checks is the
-	// number of its checks.
-	pending      int64
-	pendingSince time.Time
-	checks       int
-	// held is the reason why an object that was pruned still exists. heldFor is the delay until the next attempt to
-	// delete the object.
-	held    string
-	heldFor time.Duration
-	// handingOver is the status message about objects that other modules must take over before this module can drop
-	// them.
-	handingOver string
-	// dropped contains the objects in the inventory that are not in the current version.
-	dropped keys
-	// webhooksDeleted is true if the module's webhooks were deleted because they blocked its removal.
-	webhooksDeleted bool
-	// refused is the outcome of the last refused content. refusedAs identifies the content. retry is the time of the
-	// next attempt.
-	refused   *outcome
-	refusedAs string
-	retry     time.Time
-	// immutable contains the objects of the refused content that differ from the live objects in immutable fields.
-	immutable keys
-	// kept identifies the last applied version in the Manifest's record. keptAt is the time when the agent last
-	// compared all objects of this version.
-	kept   string
-	keptAt time.Time
-	// begun is true if the apply of a new version has started. recordFailed is true if the API server refused the
-	// record of the applied version.
-	begun, recordFailed bool
-	// corrected is the time of the last drift correction. streak is the number of corrections in quick succession.
-	corrected time.Time
-	streak    int
-	// ready contains the resource version at which each object was last found ready.
-	ready map[key]string
-	// objects caches the default CR and objects that were not ready.
-	objects map[key]*unstructured.Unstructured
-	// fresh contains objects from responses of the API server in the current reconciliation.
-	fresh map[key]*unstructured.Unstructured
-	// settled contains the objects that matched the module's content when the agent last applied them.
-	settled map[key]settled
-	// version is the last resourceVersion of the Manifest that this process read or wrote.
-	version string
-}
-
-// forgetReady drops the recorded readiness of objects that the agent writes next. Until the watches show the new
-// objects, the old readiness would seem current.
-func (k *memo) forgetReady(p plan) {
-	for _, o := range p.all() {
-		delete(k.ready, guard.KeyOf(o))
-		delete(k.objects, guard.KeyOf(o))
-	}
-}
-
-func (i *Installer) remembered(m *v1beta2.Manifest) *memo {
-	name := client.ObjectKeyFromObject(m)
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if found, ok := i.memos[name]; ok && found.uid == m.UID {
-		return found
-	}
-	i.memos[name] = &memo{uid: m.UID}
-	return i.memos[name]
-}
-
-// version returns the last resourceVersion of a Manifest that this process read or wrote, or "" if it is unknown.
-func (i *Installer) version(name types.NamespacedName) string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if known := i.memos[name]; known != nil {
-		return known.version
-	}
-	return ""
-}
-
-// seen records the resourceVersion of a Manifest at the end of its reconciliation.
-func (i *Installer) seen(m *v1beta2.Manifest) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if known := i.memos[client.ObjectKeyFromObject(m)]; known != nil && known.uid == m.UID {
-		known.version = m.ResourceVersion
-	}
-}
-
-func (i *Installer) forget(name types.NamespacedName) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	delete(i.memos, name)
-	i.plans.forget(name)
-	i.watches.take(name)
-	i.watches.takeCompleted(name)
 }

@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -71,7 +73,7 @@ func (w *world) installedByLifecycleManager(content, mark string) {
 func (w *world) inherits(name, content string, list []v1beta2.Resource) {
 	w.Helper()
 	w.wants(name, content, func(m *v1beta2.Manifest) {
-		require.NoError(w, w.installer.records.Set(m, record.Record{Restoring: true}))
+		require.NoError(w, w.installer.planner.records.Set(m, record.Record{Restoring: true}))
 	})
 	m := w.manifest(name)
 	before := m.DeepCopy()
@@ -90,7 +92,7 @@ func TestModuleOfLifecycleManagerIsAdoptedUpgradedAndReturned(t *testing.T) {
 		lifecycleManagersMark("istio"))
 	require.NoError(t, w.client.Create(ctx, configMap("tenants", nil)))
 	inherited := append(
-		resourcesOf(objects(t, kedaOfLifecycleManager)),
+		object.ResourcesOf(objects(t, kedaOfLifecycleManager)),
 		v1beta2.Resource{
 			Name:             "istio-config",
 			Namespace:        home,
@@ -215,7 +217,7 @@ func TestDefaultCROfLifecycleManagerBelongsToModule(t *testing.T) {
 	crd.SetAnnotations(map[string]string{v1beta2.AnnotationAdopt: "kyma-system/sample"})
 	require.NoError(t, w.client.Update(ctx, crd))
 	w.wants("sample", sampleCRD, withDefaultCR)
-	w.eventually("the module is installed", func() bool { return installed(w.manifest("sample")) })
+	w.eventually("the module is installed", func() bool { return planning.Installed(w.manifest("sample")) })
 	w.remove("sample")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
 	require.False(t, w.exists(cr, home, "default"))
@@ -224,7 +226,7 @@ func TestDefaultCROfLifecycleManagerBelongsToModule(t *testing.T) {
 func TestModuleOfLifecycleManagerIsAdoptedWithUpgrade(t *testing.T) {
 	w := newWorld(t)
 	w.installedByLifecycleManager(kedaOfLifecycleManager, lifecycleManagersMark("keda"))
-	w.inherits("keda", kedaOfOurs, resourcesOf(objects(t, kedaOfLifecycleManager)))
+	w.inherits("keda", kedaOfOurs, object.ResourcesOf(objects(t, kedaOfLifecycleManager)))
 	d := &appsv1.Deployment{}
 	w.eventually("the Deployment is applied without the field of lifecycle-manager's version", func() bool {
 		return w.exists(d, home, "keda-manager") && d.Annotations[v1beta2.AnnotationOwnedBy] == "kyma-system/keda" &&

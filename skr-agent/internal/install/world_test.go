@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
@@ -35,6 +36,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
@@ -355,4 +357,41 @@ func (w *world) runs(namespace, name string) {
 		}
 		return w.client.Status().Update(w.Context(), d)
 	}))
+}
+
+// liveObject returns an object with the given YAML. Unlike objects, it accepts objects that cannot be installed.
+func liveObject(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	encoded, err := yaml.YAMLToJSON([]byte(text))
+	require.NoError(t, err)
+	o := &unstructured.Unstructured{}
+	require.NoError(t, o.UnmarshalJSON(encoded))
+	return o
+}
+
+// objects returns the rendered objects of a module.
+func objects(t *testing.T, yaml string) []*unstructured.Unstructured {
+	t.Helper()
+	found, err := render.Render(render.Input{Content: []byte(yaml), Packed: v1beta2.OCIRef})
+	require.NoError(t, err)
+	return found
+}
+
+// ofKind returns an object with the name x.
+func ofKind(apiVersion, kind, recreate string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}
+	o.SetName("x")
+	if recreate != "" {
+		o.SetAnnotations(map[string]string{v1beta2.AnnotationRecreate: recreate})
+	}
+	return o
+}
+
+// named returns the kinds and names of resources.
+func named(resources []v1beta2.Resource) string {
+	names := make([]string, len(resources))
+	for i, r := range resources {
+		names[i] = object.KeyOf(r).String()
+	}
+	return strings.Join(names, ", ")
 }

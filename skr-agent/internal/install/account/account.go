@@ -1,0 +1,99 @@
+// Package account reads and writes the objects of modules with the permissions of each module's account.
+//
+// Its methods send requests and return the results. They decide only about API versions: an object is read, listed and
+// deleted in any version that works. The functions for errors distinguish a mistake of the module, a missing permission
+// and a temporary problem of the API server.
+package account
+
+import (
+	"context"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+)
+
+// Account reads and writes a module's objects with the permissions of the module's account. All requests for a module
+// must use it, because a request with the agent's own permissions would give them to the module (CVE-2026-41050).
+type Account struct {
+	User      string // the impersonated user; empty for the agent itself
+	Client    client.Client
+	manager   string // field manager of apply requests
+	discovery discovery.DiscoveryInterface
+	pods      rest.Interface // for the logs of containers
+}
+
+// New returns the account with the given user name, or the agent's own account if user is empty.
+func New(mgr ctrl.Manager, user, fieldManager string) (*Account, error) {
+	config, http := mgr.GetConfig(), mgr.GetHTTPClient()
+	if user != "" {
+		var err error
+		config = rest.CopyConfig(config)
+		// Set only the user name, because the API server adds the groups of a ServiceAccount.
+		config.Impersonate = rest.ImpersonationConfig{UserName: user}
+		if http, err = rest.HTTPClientFor(config); err != nil {
+			return nil, err
+		}
+	}
+	cluster, err := client.New(config, client.Options{
+		HTTPClient: http, Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), FieldOwner: fieldManager,
+	})
+	if err != nil {
+		return nil, err
+	}
+	served, err := discovery.NewDiscoveryClientForConfigAndClient(config, http)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := newPodClient(config, http)
+	if err != nil {
+		return nil, err
+	}
+	return &Account{User: user, Client: cluster, manager: fieldManager, discovery: served, pods: pods}, nil
+}
+
+// Get returns the live object in any served version, or nil if it does not exist.
+func (a *Account) Get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unstructured, error) {
+	var o *unstructured.Unstructured
+	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {
+		o = object.Reference(r)
+		return a.Client.Get(ctx, client.ObjectKeyFromObject(o), o)
+	})
+	if isAbsent(err) || errors.Is(err, ErrAbsentKind) {
+		return nil, nil
+	}
+	return o, err
+}
+
+// Metadata returns the metadata of the live object in any served version, or nil if it does not exist.
+func (a *Account) Metadata(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
+	o, err := a.ServedMetadata(ctx, r)
+	if errors.Is(err, ErrAbsentKind) {
+		return nil, nil
+	}
+	return o, err
+}
+
+// ServedMetadata is like Metadata, but returns ErrAbsentKind if the kind does not exist. The result has the API version
+// in which it was read.
+func (a *Account) ServedMetadata(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
+	var o *metav1.PartialObjectMetadata
+	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {
+		o = &metav1.PartialObjectMetadata{}
+		o.SetGroupVersionKind(object.GVKOf(r))
+		err := a.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, o)
+		o.SetGroupVersionKind(object.GVKOf(r))
+		return err
+	})
+	if isAbsent(err) {
+		return nil, nil
+	}
+	return o, err
+}

@@ -1,0 +1,74 @@
+package account
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+)
+
+// Instances returns the names of a few custom resources of a CRD, except those for which ignore returns true. If they
+// cannot be listed, it returns a message instead.
+func (a *Account) Instances(
+	ctx context.Context, crd v1beta2.Resource, ignore func(guard.Key, *metav1.PartialObjectMetadata) bool,
+) ([]string, error) {
+	definition, err := a.Get(ctx, crd)
+	if err != nil || definition == nil || definition.GetDeletionTimestamp() != nil {
+		return nil, err
+	}
+	gvk, versions := guard.ServedKind(definition), guard.ServedVersions(definition)
+	if len(versions) == 0 {
+		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (no version is served)", gvk.Kind)},
+			nil
+	}
+	var found []string
+	for _, version := range versions {
+		gvk.Version = version
+		if found, err = a.instancesIn(ctx, gvk, ignore); !IsUnconverted(err) && !IsUnserved(err) {
+			break
+		}
+	}
+	switch {
+	case IsUnserved(err):
+		return nil, nil // the CRD is not established, or is being deleted
+	case apierrors.IsInternalError(err):
+		const repair = "repair the conversion webhook of the CRD, or set its spec.conversion.strategy to None"
+		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (%s): %s", gvk.Kind, Text(err), repair)},
+			nil
+	case err != nil:
+		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
+	}
+	return found, nil
+}
+
+// instancesIn is like Instances, but lists only one version.
+func (a *Account) instancesIn(
+	ctx context.Context, gvk schema.GroupVersionKind, ignore func(guard.Key, *metav1.PartialObjectMetadata) bool,
+) ([]string, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	var found []string
+	for {
+		if err := a.Client.List(ctx, list, client.Limit(100), client.Continue(list.Continue)); err != nil {
+			return nil, err
+		}
+		for n := range list.Items {
+			o := &list.Items[n]
+			k := object.KeyIn(gvk.GroupKind(), o.Namespace, o.Name)
+			if !ignore(k, o) {
+				found = append(found, k.String())
+			}
+		}
+		if list.Continue == "" || len(found) > excerpt.Few {
+			return found, nil
+		}
+	}
+}

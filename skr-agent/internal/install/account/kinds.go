@@ -1,0 +1,157 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/render"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+)
+
+// servedVersions returns the served versions of a kind, preferred version first.
+func (a *Account) servedVersions(gk schema.GroupKind) ([]string, error) {
+	groups, err := a.discovery.ServerGroups()
+	if err != nil {
+		return nil, err
+	}
+	var versions []string
+	for _, group := range groups.Groups {
+		if group.Name != gk.Group {
+			continue
+		}
+		for _, version := range group.Versions {
+			list, err := a.discovery.ServerResourcesForGroupVersion(version.GroupVersion)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if slices.ContainsFunc(list.APIResources,
+				func(r metav1.APIResource) bool { return r.Kind == gk.Kind && !strings.Contains(r.Name, "/") }) {
+				versions = append(versions, version.Version)
+			}
+		}
+	}
+	return versions, nil
+}
+
+// isNotStored reports whether the API server serves a kind without the verb list. Clients only create such objects, for
+// example a TokenReview.
+func (a *Account) isNotStored(gvk schema.GroupVersionKind) bool {
+	list, err := a.discovery.ServerResourcesForGroupVersion(gvk.GroupVersion().String())
+	return err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool {
+		return r.Kind == gvk.Kind && !strings.Contains(r.Name, "/") && !slices.Contains(r.Verbs, "list")
+	})
+}
+
+// Scope reports whether a kind is namespaced. A gvk without a version matches any version of the kind.
+func (a *Account) Scope(gvk schema.GroupVersionKind) (bool, error) {
+	var versions []string
+	if gvk.Version != "" {
+		versions = append(versions, gvk.Version)
+	}
+	mapping, err := a.Client.RESTMapper().RESTMapping(gvk.GroupKind(), versions...)
+	if meta.IsNoMatchError(err) {
+		return false, unservedKind{gvk, a.Client.RESTMapper()}
+	}
+	if err != nil {
+		return false, err
+	}
+	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
+}
+
+// Plural returns the resource name of a kind in URLs. It returns false for an unknown kind.
+func (a *Account) Plural(gvk schema.GroupVersionKind) (string, bool) {
+	mapping, err := a.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return "", false // ignore it; the plan reports unknown kinds
+	}
+	return mapping.Resource.Resource, true
+}
+
+// ListError returns the reason why the API server cannot list a kind, or nil for a temporary error.
+func (a *Account) ListError(ctx context.Context, r v1beta2.Resource) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(object.GVKOf(r).GroupVersion().WithKind(r.Kind + "List"))
+	switch err := a.Client.List(ctx, list, client.Limit(1)); {
+	case apierrors.IsInternalError(err):
+		return fmt.Errorf("list objects of this kind: %w", err)
+	case (apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)) && a.isNotStored(object.GVKOf(r)):
+		return render.ErrNotInstallable
+	}
+	return nil
+}
+
+// Hidden returns the reason why an object may still exist although its kind is not served: its CRD serves no version,
+// or its aggregated API is not available. It returns "" if the kind does not exist.
+func (a *Account) Hidden(ctx context.Context, r v1beta2.Resource) (string, error) {
+	apiService := metav1.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
+	found, err := a.Get(ctx, v1beta2.Resource{GroupVersionKind: apiService, Name: r.Version + "." + r.Group})
+	if err != nil {
+		return "", IgnoreForbidden(err)
+	}
+	if found != nil {
+		if service, _, _ := unstructured.NestedMap(found.Object, "spec", "service"); service != nil {
+			return fmt.Sprintf("the server of APIService %s is not available", found.GetName()), nil
+		}
+	}
+	if !guard.IsCustom(r.Group) {
+		return "", nil
+	}
+	definitions := &metav1.PartialObjectMetadataList{}
+	definitions.SetGroupVersionKind(schema.GroupVersionKind{
+		Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList",
+	})
+	if err := a.Client.List(ctx, definitions); err != nil {
+		return "", IgnoreForbidden(err)
+	}
+	for n := range definitions.Items {
+		d := &definitions.Items[n]
+		if !strings.HasSuffix(d.Name, "."+r.Group) || d.DeletionTimestamp != nil {
+			continue
+		}
+		definition, err := a.Get(ctx, v1beta2.Resource{Name: d.Name, GroupVersionKind: object.CRDKind})
+		if err != nil {
+			return "", err
+		}
+		if definition != nil && object.Text(definition, "spec", "names", "kind") == r.Kind {
+			return fmt.Sprintf("CustomResourceDefinition %s serves no version", d.Name), nil
+		}
+	}
+	return "", nil
+}
+
+// Capabilities returns the version and kinds of the API server, which Helm charts can query.
+func (a *Account) Capabilities() (render.Capabilities, error) {
+	version, err := a.discovery.ServerVersion()
+	if err != nil {
+		return render.Capabilities{}, fmt.Errorf("read the Kubernetes version: %w", err)
+	}
+	_, lists, err := a.discovery.ServerGroupsAndResources()
+	if err != nil && len(lists) == 0 {
+		return render.Capabilities{}, fmt.Errorf("discover the resources in the cluster: %w", err)
+	}
+	// The result omits groups whose aggregated API is not available.
+	capabilities := render.Capabilities{Version: version.GitVersion}
+	for _, list := range lists {
+		capabilities.APIVersions = append(capabilities.APIVersions, list.GroupVersion)
+		for _, r := range list.APIResources {
+			capabilities.APIVersions = append(capabilities.APIVersions, list.GroupVersion+"/"+r.Kind)
+		}
+	}
+	slices.Sort(capabilities.APIVersions)
+	capabilities.APIVersions = slices.Compact(capabilities.APIVersions)
+	return capabilities, nil
+}

@@ -1,0 +1,79 @@
+package account
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+)
+
+// An object is identified by its group, kind, namespace and name. Its API version can change: a version can be
+// removed, and a conversion webhook can fail for one version. Reads and deletions therefore use any working version,
+// starting with the applied one.
+
+// inAnyVersion calls do with the recorded version of an object, and then with other served versions until one works.
+// It returns ErrAbsentKind if the API server does not serve the kind.
+func (a *Account) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) error) error {
+	first := do(r)
+	if !IsUnserved(first) && !IsUnconverted(first) {
+		return first
+	}
+	versions, err := a.servedVersions(schema.GroupKind{Group: r.Group, Kind: r.Kind})
+	if err != nil {
+		return fmt.Errorf("discover the served versions of %s: %w", r.Kind, err)
+	}
+	if len(versions) == 0 {
+		return ErrAbsentKind
+	}
+	for _, version := range versions {
+		if version == r.Version {
+			continue
+		}
+		r.Version = version
+		err := do(r)
+		if !IsUnserved(err) && !IsUnconverted(err) {
+			return err
+		}
+		if IsUnserved(first) {
+			first = err
+		}
+	}
+	return first
+}
+
+// unservedVersion returns the error for an object in an unserved version of a kind that is served in another version.
+func unservedVersion(served schema.GroupVersion) error {
+	return fmt.Errorf("%w in this version: change apiVersion to %s", object.ErrUnknownKind, served)
+}
+
+// unservedKind is the error for a kind that is not served in a version. Its message names a served version of the kind,
+// which only the message looks up, because an unserved kind is not an error while its CRD is being installed.
+type unservedKind struct {
+	schema.GroupVersionKind
+	mapper meta.RESTMapper
+}
+
+func (e unservedKind) Is(target error) bool { return target == object.ErrUnknownKind }
+
+func (e unservedKind) Error() string {
+	if served, err := e.mapper.RESTMapping(e.GroupKind()); err == nil && e.Version != "" {
+		return unservedVersion(served.GroupVersionKind.GroupVersion()).Error()
+	}
+	return object.ErrUnknownKind.Error()
+}
+
+// ExplainUnserved replaces the API server's error for an unserved version, which does not name the cause. The
+// RESTMapper still contains the version after a Kubernetes upgrade.
+func (a *Account) ExplainUnserved(gk schema.GroupKind, err error) error {
+	versions, discoverErr := a.servedVersions(gk)
+	switch {
+	case discoverErr != nil:
+		return err
+	case len(versions) == 0:
+		return object.ErrUnknownKind
+	}
+	return unservedVersion(schema.GroupVersion{Group: gk.Group, Version: versions[0]})
+}

@@ -1,0 +1,202 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
+)
+
+// applier writes the objects of a plan.
+//
+// Server-side apply needs one request per object, without a dry run or a read. The API server does not write
+// unchanged objects, and its response shows whether an object changed (see drift.Fields).
+type applier struct {
+	planner      *planner
+	ledger       *ledger
+	watches      *drift.Watches
+	fieldManager string
+	now          func() time.Time
+}
+
+// applyPlan applies a plan stage by stage and returns the changed objects. wait is the reason why the next stage must
+// wait, or "". Refused objects do not block other objects.
+func (ap *applier) applyPlan(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, seen object.Keys,
+) (applied []guard.Key, wait string, err error) {
+	a := ap.planner.accounts.Of(m)
+	for _, o := range p.Shared {
+		if guard.KeyOf(o) == p.Unlabeled {
+			continue
+		}
+		// Use a separate field manager for each module, so that each module owns only its own labels of a shared
+		// namespace.
+		if _, err := a.Apply(ctx, o, client.FieldOwner(ap.fieldManager+"/"+m.ModuleLabel())); err != nil {
+			return nil, "", account.ObjectError{Key: guard.KeyOf(o), Err: err}
+		}
+	}
+	defined := planning.DefinedGroups(p)
+	ap.watches.StartAll(p.Inventory, defined)
+	var refused []error
+	for _, stage := range p.Stages {
+		stage = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
+			err := ap.unlistable(ctx, a, object.ResourceOf(o))
+			if err != nil {
+				refused = append(refused, account.ObjectError{Key: guard.KeyOf(o), Err: err})
+			}
+			return err != nil
+		})
+		if len(stage) == 0 {
+			continue
+		}
+		inPlace, err := ap.watches.Await(ctx, object.ResourcesOf(stage), defined)
+		switch {
+		case meta.IsNoMatchError(err) && len(refused) > 0:
+			return applied, "", errors.Join(refused...)
+		case meta.IsNoMatchError(err):
+			return applied, "waiting for the API server to serve " + err.Error(), nil
+		case err != nil:
+			return applied, "", errors.Join(append(refused, err)...)
+		case !inPlace:
+			return applied, "waiting for watches to start", nil
+		}
+		changed, err := ap.applyStage(ctx, m, known, stage, p, seen)
+		applied = append(applied, changed...)
+		if err != nil {
+			if refused = append(refused, err); account.IsTemporary(err) && !account.IsTransient(err) {
+				return applied, "", err
+			}
+			continue
+		}
+		if wait, err := ap.unestablished(ctx, a, known, stage); err != nil || wait != "" && len(refused) == 0 {
+			return applied, wait, err
+		}
+	}
+	if err := errors.Join(refused...); err != nil && !planning.IsLastApplied(m) {
+		return applied, "", errors.Join(err, applyInterceptors(ctx, a, p))
+	}
+	return applied, "", errors.Join(refused...)
+}
+
+// applyStage applies the objects of a stage and returns the changed objects. A refused object does not block the other
+// objects. seen contains the objects that changed according to watches.
+func (ap *applier) applyStage(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p planning.Plan,
+	seen object.Keys,
+) ([]guard.Key, error) {
+	a := ap.planner.accounts.Of(m)
+	isSettled := func(o *unstructured.Unstructured) bool { return ap.isSettled(known, o) }
+	stage = slices.DeleteFunc(slices.Clone(stage), isSettled)
+	stage, err := ap.withoutCompleted(ctx, m, stage, seen)
+	if err != nil {
+		return nil, err
+	}
+	desired, err := ap.keepLive(ctx, a, stage, p)
+	if err != nil {
+		return nil, err
+	}
+	var applied []guard.Key
+	var refused []error
+	unanswered := map[schema.GroupKind]int{}
+	for n, o := range desired {
+		k := guard.KeyOf(o)
+		if unanswered[k.GroupKind()] >= maxUnanswered {
+			continue
+		}
+		before, err := ap.before(ctx, a, o, p)
+		var live *unstructured.Unstructured
+		if err == nil {
+			live, err = a.ApplyAndTake(ctx, o)
+		}
+		if account.IsUnserved(err) {
+			err = a.ExplainUnserved(k.GroupKind(), err)
+		}
+		if err != nil {
+			if account.IsTemporary(err) && !account.IsTransient(err) {
+				return applied, errors.Join(append(refused, account.ObjectError{Key: k, Err: err})...)
+			}
+			if account.IsTransient(err) {
+				unanswered[k.GroupKind()]++
+			}
+			refused = append(refused, account.ObjectError{Key: k, Err: err})
+			continue
+		}
+		if ap.settle(known, o, live) != before {
+			applied = append(applied, k)
+		}
+		if o != stage[n] {
+			// The applied object contains live values, which other field managers can change, so compare it again next
+			// time.
+			delete(known.settled, k)
+		}
+	}
+	return applied, errors.Join(refused...)
+}
+
+// unlistable returns the reason why the API server cannot list a kind, or nil if the watch of this kind works. It sends
+// its own list request, because the watch retries without reporting an error.
+func (ap *applier) unlistable(ctx context.Context, a *account.Account, r v1beta2.Resource) error {
+	if !ap.watches.Unsynced(r) {
+		return nil
+	}
+	return a.ListError(ctx, r)
+}
+
+// unestablished waits up to maxWait until the API server serves the CRDs of a stage. It returns a message about
+// the first CRD that is not served.
+func (ap *applier) unestablished(
+	ctx context.Context, a *account.Account, known *memo, stage []*unstructured.Unstructured,
+) (string, error) {
+	started, waited := time.Now(), false
+	for _, o := range stage {
+		k := guard.KeyOf(o)
+		if !guard.IsCRD(k.GroupKind()) || known.isReady(k, ap.watches.Version(object.ResourceOf(o))) {
+			continue
+		}
+		live := known.fresh[k]
+		for {
+			if live == nil {
+				var err error
+				if live, err = a.Get(ctx, object.ResourceOf(o)); err != nil {
+					return "", err
+				}
+				known.keepFresh(k, live)
+			}
+			state, message := readiness.ObjectState(readiness.Observation{Key: k, Object: live})
+			if state == v1beta2.StateReady {
+				break
+			}
+			if live == nil || time.Since(started) > drift.MaxWait {
+				return fmt.Sprintf("waiting for %s: %s", k, message), nil
+			}
+			ap.watches.AwaitChange(ctx, object.ResourceOf(o), live.GetResourceVersion())
+			live, waited = nil, true
+		}
+	}
+	if waited {
+		drift.Sleep(ctx, servedAfter)
+	}
+	return "", nil
+}
+
+// maxUnanswered limits how many objects of one kind the agent tries to apply while the API server, a webhook or an
+// aggregated API does not respond for this kind.
+const maxUnanswered = 3
+
+// servedAfter is the usual time until the API server serves the kind of a new CRD. A watch that starts earlier fails
+// once.
+const servedAfter = 200 * time.Millisecond

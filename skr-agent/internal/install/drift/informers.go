@@ -1,0 +1,173 @@
+package drift
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+)
+
+func (w *Watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
+	mapping, err := w.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	}
+	informer := metadatainformer.NewFilteredMetadataInformer(w.client, mapping.Resource, metav1.NamespaceAll, 0,
+		cache.Indexers{},
+		func(o *metav1.ListOptions) { o.LabelSelector = v1beta2.LabelManagedBy + "=" + v1beta2.ManagedByKyma }).
+		Informer()
+	ctx, stop := context.WithCancel(w.ctx)
+	watch := &kindWatch{
+		Version: gvk.Version,
+		started: time.Now(),
+		stop:    stop,
+		synced:  informer.HasSynced,
+		objects: informer.GetStore(),
+	}
+	err = informer.SetTransform(w.shrink)
+	if err == nil {
+		err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+			if watch.failed(ctx, r, err) {
+				w.markUnserved(gvk.GroupKind(), watch)
+			}
+		})
+	}
+	if err == nil {
+		_, err = informer.AddEventHandler(w.handler(gvk.GroupKind()))
+	}
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	}
+	go informer.RunWithContext(ctx)
+	return watch, nil
+}
+
+// markUnserved records all objects of a watch as changed. Their Manifests then report that the version is not served.
+func (w *Watches) markUnserved(gk schema.GroupKind, watch *kindWatch) {
+	for _, obj := range watch.objects.List() {
+		if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			w.changed(gk, o, nil)
+		}
+	}
+}
+
+// shrink drops the parts of an object that drift detection does not need, before the informer caches it.
+func (w *Watches) shrink(in any) (any, error) {
+	o, ok := in.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return in, nil
+	}
+	if _, done := o.Annotations[annotationFields]; done {
+		return o, nil
+	}
+	own := FieldsOf(o.ManagedFields, w.manager)
+	o.Annotations = map[string]string{
+		v1beta2.AnnotationOwnedBy: o.Annotations[v1beta2.AnnotationOwnedBy],
+		annotationFields:          own.fields,
+		annotationAt:              own.At,
+	}
+	if hasCompleted(o.ManagedFields) {
+		o.Annotations[annotationDone] = v1beta2.True
+	}
+	o.ManagedFields, o.OwnerReferences, o.Finalizers, o.Labels = nil, nil, nil, nil
+	return o, nil
+}
+
+// hasCompleted reports whether the status of a Job has a completion time, which only a successful Job has.
+func hasCompleted(entries []metav1.ManagedFieldsEntry) bool {
+	return slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Subresource == "status" && e.FieldsV1 != nil &&
+			bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:completionTime"`))
+	})
+}
+
+func (w *Watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			if !initial {
+				w.requestCheck(obj)
+			}
+		},
+		UpdateFunc: func(before, after any) {
+			was, _ := before.(*metav1.PartialObjectMetadata)
+			is, _ := after.(*metav1.PartialObjectMetadata)
+			switch {
+			case was == nil || is == nil || was.ResourceVersion == is.ResourceVersion:
+			case was.Annotations[annotationFields] != is.Annotations[annotationFields],
+				was.Annotations[annotationAt] != is.Annotations[annotationAt]: // the agent's field manager wrote it
+				w.changed(gk, was, is)
+			default:
+				w.requestCheck(is)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
+			was, ok := obj.(*metav1.PartialObjectMetadata)
+			if !ok {
+				return
+			}
+			w.forget(object.KeyIn(gk, was.Namespace, was.Name), was.UID)
+			switch {
+			case gk == object.JobKind && was.Annotations[annotationDone] != "":
+				w.completed(was)
+			default:
+				w.changed(gk, was, nil)
+			}
+		},
+	}
+}
+
+// changed queues the Manifest that owns a changed object for a drift correction. If this process made the change, it
+// requests only a readiness check. now is nil if the object was deleted.
+func (w *Watches) changed(gk schema.GroupKind, before, now *metav1.PartialObjectMetadata) {
+	manifest, ok := ownerOf(before)
+	if !ok {
+		return
+	}
+	k, version := object.KeyIn(gk, before.Namespace, before.Name), ""
+	if now != nil {
+		version = now.ResourceVersion
+	}
+	if w.markDirty(manifest, k, version) {
+		w.queue.Add(ctrl.Request{NamespacedName: manifest})
+		return
+	}
+	w.requestCheck(now)
+}
+
+// requestCheck requests a readiness check of the Manifest that owns an object.
+func (w *Watches) requestCheck(obj any) {
+	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		if manifest, ok := ownerOf(o); ok {
+			w.queue.AddAfter(ctrl.Request{NamespacedName: manifest}, settle)
+		}
+	}
+}
+
+func ownerOf(o *metav1.PartialObjectMetadata) (types.NamespacedName, bool) {
+	namespace, name, ok := strings.Cut(o.Annotations[v1beta2.AnnotationOwnedBy], "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}, ok && name != ""
+}
+
+// completed records that a completed Job was deleted, and queues its Manifest.
+func (w *Watches) completed(was *metav1.PartialObjectMetadata) {
+	if manifest, ok := ownerOf(was); ok {
+		w.MarkCompleted(manifest, object.KeyIn(object.JobKind, was.Namespace, was.Name))
+		w.queue.Add(ctrl.Request{NamespacedName: manifest})
+	}
+}

@@ -1,0 +1,60 @@
+package drift
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// kindWatch is the watch of one kind.
+type kindWatch struct {
+	Version string
+	started time.Time
+	stop    context.CancelFunc
+	synced  cache.InformerSynced
+	objects cache.Store
+	refused atomic.Pointer[apierrors.StatusError] // error of a watch that the API server forbids
+	broke   atomic.Int64                          // time of the last failure, in Unix nanoseconds
+	// unserved counts the consecutive failures because the API server does not serve the version.
+	unserved atomic.Int32
+}
+
+// unsureAfterBreak is the time after a failure of a watch in which the agent treats the watch as outdated.
+const unsureAfterBreak = 2 * time.Minute
+
+// failed handles errors of an informer. It does not log the expected errors: those for a CRD that is being deleted or
+// restored, and those for a missing permission. It returns true once if the API server stopped serving the version.
+func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) (unserved bool) {
+	var refused *apierrors.StatusError
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
+		log.FromContext(ctx).V(1).Info("kind is no longer served", "error", err.Error())
+	case apierrors.IsForbidden(err) && !w.synced() && errors.As(err, &refused):
+		w.refused.Store(refused)
+	default:
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+	}
+	return w.becameUnserved(err, time.Now())
+}
+
+// maxUnservedFailures is the number of consecutive failures after which a version counts as unserved. A starting API
+// server can fail to serve a version for a moment.
+const maxUnservedFailures = 3
+
+// becameUnserved records a failure. It returns true once if the API server has stopped serving the watched version.
+func (w *kindWatch) becameUnserved(err error, now time.Time) bool {
+	before := w.broke.Swap(now.UnixNano())
+	if now.Sub(time.Unix(0, before)) > unsureAfterBreak {
+		w.unserved.Store(0)
+	}
+	if !apierrors.IsNotFound(err) {
+		w.unserved.Store(0)
+		return false
+	}
+	return w.unserved.Add(1) == maxUnservedFailures
+}

@@ -1,0 +1,101 @@
+package drift
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+)
+
+func TestApplyIsRecordedByObjectUID(t *testing.T) {
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	seen := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "apps", Name: "web", UID: "second", ResourceVersion: "9",
+		Annotations: map[string]string{annotationFields: "others", annotationAt: "1"},
+	}}
+	if err := store.Add(seen); err != nil {
+		t.Fatal(err)
+	}
+	deployment := schema.GroupKind{Group: "apps", Kind: "Deployment"}
+	w := New(nil, nil, "agent")
+	w.kinds[deployment] = &kindWatch{Version: "v1", objects: store, synced: func() bool { return true }}
+	k := object.KeyIn(deployment, "apps", "web")
+	w.wrote(k, writing{"first", "7", Fields{"ours", "2"}})
+	web := v1beta2.Resource{
+		Name: "web", Namespace: "apps",
+		GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+	}
+	if own, sure := w.AppliedFields(web); !sure || own.fields != "others" {
+		t.Errorf("another object with the same name: got %+v, sure %t, want the fields of the watch", own, sure)
+	}
+	w.wrote(k, writing{"second", "9", Fields{"ours", "2"}})
+	if own, _ := w.AppliedFields(web); own.fields != "ours" {
+		t.Errorf("applied object: got %+v, want the fields of the apply", own)
+	}
+	before := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "web", UID: "first"}}
+	w.handler(deployment).OnDelete(before)
+	if !w.isOwn(k, "9") {
+		t.Error("the deletion of a previous object must not drop the record")
+	}
+	w.handler(deployment).OnDelete(seen)
+	if w.isOwn(k, "9") {
+		t.Error("the deletion of the object must drop the record")
+	}
+}
+
+func TestVersionIsUnservedAfterRepeatedFailures(t *testing.T) {
+	absent := apierrors.NewNotFound(schema.GroupResource{Resource: "webs"}, "")
+	other := errors.New("connection refused")
+	now := time.Now()
+	watch := &kindWatch{}
+	for n, step := range []struct {
+		err   error
+		after time.Duration
+		want  bool
+	}{
+		{absent, time.Second, false}, {absent, time.Second, false}, {other, time.Second, false},
+		{absent, time.Second, false}, {absent, time.Second, false}, {absent, time.Second, true},
+		{absent, time.Second, false}, {absent, unsureAfterBreak + time.Second, false},
+		{absent, time.Second, false}, {absent, time.Second, true},
+	} {
+		now = now.Add(step.after)
+		if got := watch.becameUnserved(step.err, now); got != step.want {
+			t.Errorf("failure %d: got %t, want %t", n, got, step.want)
+		}
+	}
+}
+
+func TestWatchIsUnreliableAfterFailure(t *testing.T) {
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	shown := &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "web", ResourceVersion: "7"},
+	}
+	if err := store.Add(shown); err != nil {
+		t.Fatal(err)
+	}
+	watch := &kindWatch{Version: "v1", objects: store, synced: func() bool { return true }}
+	w := &Watches{kinds: map[schema.GroupKind]*kindWatch{{Group: "apps", Kind: "Deployment"}: watch}}
+	web := v1beta2.Resource{
+		Name:             "web",
+		Namespace:        "apps",
+		GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+	}
+	if got := w.Version(web); got != "7" {
+		t.Fatalf("working watch: got version %q, want 7", got)
+	}
+	watch.failed(t.Context(), &cache.Reflector{}, errors.New("conversion webhook is not available"))
+	if got := w.Version(web); got != "" {
+		t.Errorf("watch after a failure: got version %q, want none", got)
+	}
+	watch.broke.Store(time.Now().Add(-unsureAfterBreak).UnixNano())
+	if got := w.Version(web); got != "7" {
+		t.Errorf("watch after unsureAfterBreak: got version %q, want 7", got)
+	}
+}

@@ -1,0 +1,124 @@
+package install
+
+import (
+	"context"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
+	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
+)
+
+// dryRunner dry-runs an upgrade, and removes the obstacles that it finds: broken webhooks, and objects with immutable
+// fields.
+type dryRunner struct {
+	planner *planner
+	applier *applier
+	deleter *deleter
+	ledger  *ledger
+	events  events.EventRecorder
+}
+
+// trial is the result of a dry run.
+type trial struct {
+	// recreate contains the objects that the agent must delete and create again. problem is nil if the dry run
+	// succeeded.
+	recreate []v1beta2.Resource
+	problem  *outcome.Finding
+	// denied is true if a webhook, policy or quota refused an object.
+	denied bool
+	// immutable contains the objects that the API server refuses only because of immutable fields.
+	immutable object.Keys
+}
+
+// dryRunWithFix dry-runs a version. If a webhook or policy refuses the version, it first applies the version's
+// webhooks and policies and repeats the dry run.
+func (dr *dryRunner) dryRunWithFix(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
+) (trial, error) {
+	tried, err := dr.dryRun(ctx, m, known, p)
+	if err != nil || !tried.denied || record.Claims(m).Applied == nil {
+		return tried, err
+	}
+	if relaxed, err := dr.applyInterceptorsFirst(ctx, m, known, p); err != nil || !relaxed {
+		return tried, err
+	}
+	return dr.dryRun(ctx, m, known, p)
+}
+
+// dryRun dry-runs the objects of an upgrade, so that a refused upgrade makes no changes.
+func (dr *dryRunner) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan) (trial, error) {
+	condition := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
+	failed := condition != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable},
+		condition.Reason)
+	if planning.IsLastApplied(m) || record.Claims(m).Applied == nil && !failed {
+		return trial{}, nil
+	}
+	refused, err := dr.refusals(ctx, m, known, p)
+	if err != nil {
+		return trial{}, err
+	}
+	tried := trial{immutable: object.Keys{}}
+	for n := range refused {
+		r := &refused[n]
+		tried.denied = tried.denied || agentobjects.IsDenied(r.Err)
+		if r.Immutable {
+			tried.immutable[guard.KeyOf(r.Object)] = struct{}{}
+			live, err := dr.planner.accounts.Of(m).Metadata(ctx, object.ResourceOf(r.Object))
+			if err != nil {
+				return trial{}, err
+			}
+			r.Stays = planning.MayNotDelete(m, dr.planner.owner(m), live, guard.KeyOf(r.Object))
+		}
+	}
+	tried.recreate, tried.problem = planning.JudgeRefusals(m, refused)
+	return tried, nil
+}
+
+// refusals dry-runs the objects of a plan and returns the refused objects. It ignores temporary errors, and objects
+// that depend on other objects of the plan. It marks objects that the dry run does not change, and the agent then does
+// not apply them.
+func (dr *dryRunner) refusals(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
+) ([]planning.Refusal, error) {
+	a, defined := dr.planner.accounts.Of(m), planning.DefinedGroups(p)
+	var refused []planning.Refusal
+	for _, o := range slices.Concat(p.Stages[:]...) {
+		gk := o.GroupVersionKind().GroupKind()
+		if defined[gk.Group] {
+			continue
+		}
+		if dr.applier.isSettled(known, o) {
+			continue
+		}
+		tried, err := a.Apply(ctx, o, client.DryRunAll)
+		switch {
+		case err == nil:
+			dr.applier.settleUnchanged(known, o, tried)
+			continue
+		case apierrors.IsNotFound(err), account.IsTransient(err),
+			apierrors.IsForbidden(err) && (gk.Group == "rbac.authorization.k8s.io" || gk == object.PodKind):
+			continue
+		case account.IsTemporary(err), ctx.Err() != nil:
+			return nil, err
+		}
+		immutable, probeErr := a.IsImmutable(ctx, o, err)
+		if probeErr != nil {
+			return nil, probeErr
+		}
+		refused = append(refused, planning.Refusal{
+			Object: o, Err: account.ObjectError{Key: guard.KeyOf(o), Err: err}, Immutable: immutable,
+		})
+	}
+	return refused, nil
+}

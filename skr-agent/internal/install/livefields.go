@@ -1,0 +1,56 @@
+package install
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
+)
+
+// keepLive returns copies of objects in which ignored fields have their live values. In autoscaled workloads,
+// spec.replicas also has its live value.
+func (ap *applier) keepLive(
+	ctx context.Context, a *account.Account, stage []*unstructured.Unstructured, p planning.Plan,
+) ([]*unstructured.Unstructured, error) {
+	kept, dropped := slices.Clone(stage), object.KeysOf(p.Prune)
+	for n, o := range stage {
+		pointers, err := planning.IgnoredFields(o)
+		if err != nil {
+			return nil, err
+		}
+		replicas, scalable, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+		if len(pointers) == 0 && !scalable || p.Absent.Has(guard.KeyOf(o)) {
+			continue
+		}
+		live, err := a.Get(ctx, object.ResourceOf(o))
+		if live == nil || err != nil {
+			if err != nil && !account.IsUnconverted(err) {
+				return nil, err
+			}
+			// Skip a missing or unreadable object. If it is unreadable, applying it returns the same error.
+			continue
+		}
+		if now := object.Integer(live, 1, "spec", "replicas"); scalable && now != replicas {
+			scaled, err := ap.planner.accounts.Own().IsAutoscaled(ctx, object.ResourceOf(o), now, dropped)
+			if err != nil {
+				return nil, err
+			}
+			if scaled {
+				pointers = append(pointers, planning.Pointer{"spec", "replicas"})
+			}
+		}
+		if len(pointers) == 0 {
+			continue
+		}
+		kept[n] = o.DeepCopy()
+		for _, p := range pointers {
+			planning.TakeLive(kept[n], live, p, ap.fieldManager)
+		}
+	}
+	return kept, nil
+}

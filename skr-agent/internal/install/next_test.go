@@ -1,0 +1,98 @@
+package install
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+)
+
+func TestNextStepDependsOnStatusMemoAndRecord(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	done := memo{checked: 2, checkedAt: now}
+	change := object.Keys{guard.Key{Kind: "ConfigMap", Name: "a"}: {}}
+	for name, c := range map[string]struct {
+		applied int64
+		known   memo
+		changed object.Keys
+		note    string
+		want    step
+	}{
+		"Manifest was never applied":       {0, memo{}, nil, "", stepApply},
+		"older generation applied":         {1, done, nil, "", stepApply},
+		"applied before the agent started": {2, memo{}, nil, "", stepApply},
+		"resync is due":                    {2, memo{checked: 2, checkedAt: now.Add(-time.Hour)}, nil, "", stepApply},
+		"object waits for deletion": {
+			2, memo{checked: 2, checkedAt: now.Add(-time.Minute), held: "x", heldFor: time.Minute}, nil, "", stepApply,
+		},
+		"object with data is kept": {
+			2, memo{checked: 2, checkedAt: now.Add(-time.Second), held: "x", heldFor: time.Minute}, nil, "", stepCheck,
+		},
+		"object waits for a takeover": {
+			2, memo{checked: 2, checkedAt: now.Add(-time.Second), handingOver: "x"}, nil, "", stepApply,
+		},
+		"object changed":                       {2, done, change, "", stepCorrect},
+		"no object changed":                    {2, done, nil, "", stepCheck},
+		"record contains this version":         {2, done, nil, `{"version": "2.0.0"}`, stepCheck},
+		"record contains the previous version": {2, done, nil, `{"version": "1.5.0"}`, stepApply},
+		"record contains a started apply":      {2, done, nil, `{"version": "2.0.0", "begun": "sha256:x"}`, stepApply},
+		"record cannot be written": {
+			2, memo{checked: 2, checkedAt: now, recordFailed: true}, nil, `{"version": "1.5.0"}`, stepCheck,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &v1beta2.Manifest{}
+			m.Generation, m.Spec.Version = 2, "2.0.0"
+			m.Annotations = map[string]string{v1beta2.AnnotationRecord: `{"record":{"applied":` + c.note + `}}`}
+			if c.applied > 0 {
+				m.Status.Conditions = []metav1.Condition{
+					{Type: v1beta2.ConditionInstallation, Status: metav1.ConditionTrue, ObservedGeneration: c.applied},
+				}
+			}
+			require.Equal(t, c.want, next(m, c.known, c.changed, now, time.Hour))
+		})
+	}
+}
+
+func TestCorrectionsSlowDownAgainstAnotherWriter(t *testing.T) {
+	var known memo
+	now := time.Unix(1e9, 0)
+	corrections := 0
+	for end := now.Add(time.Hour); now.Before(end); now = now.Add(100 * time.Millisecond) {
+		if known.holdBack(now) == 0 {
+			known.countCorrection(now)
+			corrections++
+		}
+	}
+	require.Less(t, corrections, 30)
+	require.Greater(t, corrections, 10)
+	now = now.Add(time.Hour)
+	known.countCorrection(now)
+	require.Zero(t, known.holdBack(now), "an hour without changes must reset the delay")
+}
+
+func TestStatusTimesChangeOnlyWithValues(t *testing.T) {
+	m := &v1beta2.Manifest{}
+	out := outcome.Outcome{
+		State: v1beta2.StateReady, Ready: outcome.Finding{OK: true, Reason: "Ready", Message: "all objects are ready"},
+	}
+	m.Status = outcome.StatusOf(m, out, time.Unix(1e9, 0))
+	require.Equal(t, m.Status, outcome.StatusOf(m, out, time.Unix(2e9, 0)))
+	out.Ready.Message = "else"
+	later := outcome.StatusOf(m, out, time.Unix(2e9, 0))
+	require.Equal(t, int64(2e9), later.LastOperation.LastUpdateTime.Unix())
+	require.Equal(t, int64(1e9), later.Conditions[0].LastTransitionTime.Unix())
+}
+
+func TestOwnerOfModuleInNamespaceHasValidLabel(t *testing.T) {
+	m := &v1beta2.Manifest{}
+	m.Name, m.Labels = "team-keda", map[string]string{v1beta2.LabelModuleName: "team-keda"}
+	m.Annotations = map[string]string{v1beta2.AnnotationModule: "team/keda"}
+	require.NotContains(t, (&planner{}).owner(m).Module, "/", "the module label must not contain a slash")
+}

@@ -1,0 +1,74 @@
+package install
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+)
+
+// pacer sets the time of the next reconciliation of a module that is not ready.
+type pacer struct {
+	now                        func() time.Time
+	lookInterval, readyTimeout time.Duration
+}
+
+// waiting returns an outcome with state Processing. If the module has been processing for longer than the ready
+// timeout, the state is Error.
+func (pc *pacer) waiting(m *v1beta2.Manifest, known *memo, out outcome.Outcome, forWhat string) outcome.Outcome {
+	out.State = v1beta2.StateProcessing
+	out.Ready = outcome.Finding{Reason: v1beta2.ReasonInstalling, Message: forWhat}
+	out.Again = known.nextCheck(m.Generation, pc.now(), pc.lookInterval)
+	return pc.applyReadyTimeout(known, out)
+}
+
+// applyReadyTimeout changes the state from Processing to Error if the module has been processing for longer than the
+// ready timeout.
+func (pc *pacer) applyReadyTimeout(known *memo, out outcome.Outcome) outcome.Outcome {
+	if out.State == v1beta2.StateProcessing && pc.now().Sub(known.pendingSince) > pc.readyTimeout {
+		out.State = v1beta2.StateError
+		if out.Ready.Reason != v1beta2.ReasonImagePull {
+			out.Ready.Reason = v1beta2.ReasonTimeout
+		}
+		out.Ready = outcome.Finding{
+			Reason: out.Ready.Reason, Message: fmt.Sprintf("not ready after %s: %s", pc.readyTimeout, out.Ready.Message),
+		}
+	}
+	return out
+}
+
+// failed returns an outcome in state Error. The next check is later than usual, because the error usually requires a
+// change of the module or the cluster.
+func (pc *pacer) failed(m *v1beta2.Manifest, known *memo, out outcome.Outcome) outcome.Outcome {
+	cause := out.Resources
+	if out.Installation != nil {
+		cause = out.Installation
+	}
+	out.State = v1beta2.StateError
+	out.Ready = outcome.Finding{Reason: cause.Reason, Message: cause.Message}
+	out.Again = known.nextCheck(m.Generation, pc.now(), 4*pc.lookInterval)
+	return out
+}
+
+// removing returns the outcome of a removal that waits for objects.
+func (pc *pacer) removing(m *v1beta2.Manifest, known *memo, out outcome.Outcome, stuck []string) outcome.Outcome {
+	out.State = v1beta2.StateDeleting
+	out.Again = known.nextCheck(m.Generation, pc.now(), pc.lookInterval)
+	out.Ready = outcome.Finding{
+		Reason: v1beta2.ReasonRemoving, Message: "waiting for the deletion of " + excerpt.FirstFew(stuck),
+	}
+	return out
+}
+
+// soonest returns the shortest positive duration, or 0 if no duration is positive.
+func soonest(durations ...time.Duration) time.Duration {
+	var shortest time.Duration
+	for _, d := range durations {
+		if d > 0 && (shortest == 0 || d < shortest) {
+			shortest = d
+		}
+	}
+	return shortest
+}

@@ -1,0 +1,94 @@
+package planning
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
+)
+
+// Installed reports whether the current generation of a Manifest was applied completely.
+func Installed(m *v1beta2.Manifest) bool {
+	c := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == m.Generation
+}
+
+// IsActive reports whether the agent installs the module of a Manifest.
+func IsActive(records record.Book, m *v1beta2.Manifest) bool {
+	return m.DeletionTimestamp.IsZero() && !records.IsUnmanaged(m) &&
+		m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True
+}
+
+// IsLastApplied reports whether the requested version was applied completely and no other apply has started.
+func IsLastApplied(m *v1beta2.Manifest) bool {
+	applied := record.Claims(m).Applied
+	return applied != nil && applied.Begun == "" && applied.Digest == record.Requested(m).Digest
+}
+
+// IsBegun reports whether the apply of a Manifest's content has started but not completed.
+func IsBegun(m *v1beta2.Manifest) bool {
+	applied := record.Claims(m).Applied
+	return applied != nil && applied.Begun != "" && applied.Begun == record.Requested(m).Digest
+}
+
+// HasWrongRecord reports whether the Manifest's record of the applied version differs from the requested version, or
+// describes an apply that is not complete.
+func HasWrongRecord(m *v1beta2.Manifest) bool {
+	applied := record.Claims(m).Applied
+	return applied != nil && (applied.Begun != "" || applied.Version != m.Spec.Version)
+}
+
+// CompletedJobs returns the Jobs and Pods of the Manifest's version that are recorded as completed.
+func CompletedJobs(m *v1beta2.Manifest) object.Keys {
+	recorded, completed := record.Claims(m).CompletedJobs, object.Keys{}
+	if recorded == nil || recorded.Version != JobVersion(m) {
+		return completed
+	}
+	for kind, names := range map[schema.GroupKind][]string{
+		object.JobKind: recorded.Jobs, object.PodKind: recorded.Pods,
+	} {
+		for _, name := range names {
+			namespace, name, _ := strings.Cut(name, "/")
+			completed[object.KeyIn(kind, namespace, name)] = struct{}{}
+		}
+	}
+	return completed
+}
+
+// JobVersion returns the digest of the version whose Jobs run: the version that is being applied, or the last applied
+// version.
+func JobVersion(m *v1beta2.Manifest) string {
+	switch applied := record.Claims(m).Applied; {
+	case applied == nil:
+		return record.Requested(m).Digest
+	case applied.Begun != "":
+		return applied.Begun
+	default:
+		return applied.Digest
+	}
+}
+
+// WantedDigest returns the digest of the requested version.
+func WantedDigest(m *v1beta2.Manifest) string {
+	text, err := json.Marshal(record.Requested(m))
+	if err != nil {
+		return ""
+	}
+	return digest.FromBytes(text).Encoded()
+}
+
+// wasRecreated reports whether the agent has already recreated an object for the Manifest's version. The agent
+// recreates an object only once per version, so that it does not delete the object repeatedly.
+func wasRecreated(m *v1beta2.Manifest, uid types.UID) bool {
+	recreated := record.Claims(m).Recreated
+	return recreated != nil && recreated.Version == WantedDigest(m) && !slices.Contains(recreated.Objects, uid)
+}

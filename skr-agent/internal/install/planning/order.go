@@ -1,0 +1,40 @@
+package planning
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+)
+
+// firstKinds and lastKinds define the order of objects within a stage: first firstKinds, then all other kinds, then
+// lastKinds.
+//
+// Source: fluxcd/pkg/ssa, ReconcileOrder.
+var (
+	firstKinds = []string{
+		"CustomResourceDefinition", "Namespace", "ClusterRole", "ClusterClass", "RuntimeClass", "PriorityClass",
+		"StorageClass", "VolumeSnapshotClass", "IngressClass", "GatewayClass", "ClusterRoleBinding", "ResourceQuota",
+		"ServiceAccount", "Role", "RoleBinding", "ConfigMap", "Secret", "Service", "LimitRange", "Deployment",
+		"StatefulSet", "CronJob", "PodDisruptionBudget",
+	}
+	lastKinds = []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+)
+
+func rank(kind string) int {
+	if n := slices.Index(firstKinds, kind); n >= 0 {
+		return n - len(firstKinds)
+	}
+	return slices.Index(lastKinds, kind) + 1
+}
+
+func sortForApply(stage []*unstructured.Unstructured) {
+	slices.SortStableFunc(stage, func(a, b *unstructured.Unstructured) int {
+		first, second := guard.KeyOf(a), guard.KeyOf(b)
+		return cmp.Or(cmp.Compare(rank(first.Kind), rank(second.Kind)), cmp.Compare(first.Group, second.Group),
+			cmp.Compare(first.Kind, second.Kind), cmp.Compare(first.Namespace, second.Namespace),
+			cmp.Compare(first.Name, second.Name))
+	})
+}

@@ -1,0 +1,177 @@
+package install
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
+)
+
+// remover removes a module, or makes it unmanaged.
+type remover struct {
+	planner  *planner
+	upgrader *upgrader
+	deleter  *deleter
+	pacer    *pacer
+	watches  *drift.Watches
+	memos    *memos
+
+	now          func() time.Time
+	lookInterval time.Duration
+}
+
+// remove removes a module from the cluster, or makes it unmanaged. Each call continues after the steps that earlier
+// calls completed.
+func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Outcome, error) {
+	out := outcome.Outcome{Inventory: m.Status.Synced}
+	if !controllerutil.ContainsFinalizer(m, v1beta2.FinalizerManifest) {
+		return outcome.Outcome{Gone: true}, nil
+	}
+	if rm.planner.records.IsUnmanaged(m) {
+		return outcome.Outcome{Gone: true}, rm.deleter.unmanage(ctx, m)
+	}
+	if !rm.planner.records.IsRemoved(m) {
+		// Another client deleted the Manifest. Package objects removes the finalizer and creates the Manifest again.
+		out.State = v1beta2.StateDeleting
+		out.Ready = outcome.Finding{
+			Reason:  v1beta2.ReasonRestoring,
+			Message: "no bundle requests the removal of this module: it stays installed, and its Manifest is restored",
+		}
+		return out, nil
+	}
+	known := rm.memos.of(m)
+	mine, moving, err := rm.planner.handOver(ctx, m, m.Status.Synced)
+	if err != nil {
+		return outcome.Outcome{}, err
+	}
+	if len(mine) == 0 && moving != "" && rm.planner.isIncomplete() {
+		out = rm.pacer.removing(m, known, out, []string{moving})
+		out.Again = handOverInterval
+		return out, nil
+	}
+	byUsers, err := rm.deleter.userObjects(ctx, m, mine)
+	if err != nil {
+		return outcome.Outcome{}, err
+	}
+	if len(byUsers) > 0 {
+		if err := rm.upgradeLeaving(ctx, m, known, &out); err != nil {
+			return outcome.Outcome{}, err
+		}
+		out.State = v1beta2.StateWarning
+		out.Ready = outcome.Finding{
+			Reason: v1beta2.ReasonCustomResourcesExist,
+			Message: "custom resources of this module still exist, delete them to remove the module: " +
+				excerpt.FirstFew(byUsers),
+		}
+		out.Again = known.nextCheck(m.Generation, rm.now(), rm.lookInterval)
+		return out, nil
+	}
+	if r, ok := rm.planner.defaultCR(m); ok {
+		left, err := rm.deleter.deleteObjects(ctx, m, []v1beta2.Resource{r}, rm.planner.owner(m).OwnsDefaultCR)
+		if err != nil {
+			return outcome.Outcome{}, err
+		}
+		if len(left.objects) > 0 {
+			err := rm.unblock(ctx, m, known, &out, left)
+			return rm.pacer.removing(m, known, out, left.texts), err
+		}
+	}
+	stages := planning.RemovalStages(object.Among(out.Inventory, object.KeysOf(mine)))
+	for n, stage := range stages {
+		gone := object.KeysOf(stage)
+		if stage, err = rm.deleter.keepNamespaces(ctx, m, stage); err != nil {
+			return outcome.Outcome{}, err
+		}
+		left, err := rm.deleter.deleteObjects(ctx, m, stage, rm.planner.mayDelete(m))
+		if err != nil {
+			return outcome.Outcome{}, err
+		}
+		for k := range object.KeysOf(left.objects) {
+			delete(gone, k)
+		}
+		out.Inventory = object.Without(out.Inventory, gone)
+		if len(left.objects) > 0 {
+			err := rm.correctLeaving(ctx, m, known, slices.Concat(stages[n+1:]...))
+			return rm.pacer.removing(m, known, out, left.texts), err
+		}
+	}
+	if moving != "" {
+		out = rm.pacer.removing(m, known, out, []string{moving})
+		out.Again = handOverInterval
+		return out, nil
+	}
+	return outcome.Outcome{Gone: true}, nil
+}
+
+// unblock handles a removal that waits for the deletion of the default CR. If the API server cannot call a webhook for
+// this deletion, unblock deletes the module's webhooks and policies. If the cause is not a webhook, unblock upgrades
+// the module and corrects drift, because its operator may have to remove finalizers.
+func (rm *remover) unblock(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome.Outcome, left remainingObjects,
+) error {
+	known.webhooksDeleted = known.webhooksDeleted || left.unanswered
+	if !known.webhooksDeleted {
+		return rm.upgradeLeaving(ctx, m, known, out)
+	}
+	hooks := slices.DeleteFunc(slices.Clone(out.Inventory), func(r v1beta2.Resource) bool {
+		return r.Group != guard.AdmissionGroup
+	})
+	remaining, err := rm.deleter.deleteObjects(ctx, m, hooks, rm.planner.mayDelete(m))
+	if err != nil {
+		return err
+	}
+	out.Inventory = object.Without(out.Inventory, object.KeysOf(object.Without(hooks, object.KeysOf(remaining.objects))))
+	return nil
+}
+
+// upgradeLeaving upgrades a module while its removal is blocked. Only the operator of the newer version may be able to
+// remove the finalizers. After the upgrade, upgradeLeaving corrects drift, so that the operator can work.
+func (rm *remover) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome.Outcome) error {
+	if known.checked == m.Generation {
+		return rm.correctLeaving(ctx, m, known, m.Status.Synced)
+	}
+	upgraded, err := rm.upgrader.apply(ctx, m, known, stepApply, nil)
+	if err != nil {
+		return err
+	}
+	out.Inventory, out.Resources, out.Installation, out.Images = upgraded.Inventory, upgraded.Resources,
+		upgraded.Installation, upgraded.Images
+	return nil
+}
+
+// correctLeaving corrects drift of a module during its removal. After a restart of the agent, it compares all objects
+// once.
+func (rm *remover) correctLeaving(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, stay []v1beta2.Resource,
+) error {
+	name := client.ObjectKeyFromObject(m)
+	changed := rm.watches.TakeChanged(name)
+	changed.KeepOnly(object.KeysOf(stay))
+	if known.checked != m.Generation {
+		changed = object.KeysOf(stay)
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	if known.holdBack(rm.now()) > 0 {
+		rm.watches.Restore(name, changed)
+		return nil
+	}
+	corrected, err := rm.upgrader.apply(ctx, m, known, stepCorrect, changed)
+	if err != nil || corrected.State != "" {
+		rm.watches.Restore(name, changed)
+		return err
+	}
+	known.checked, known.checkedAt = m.Generation, rm.now()
+	return nil
+}

@@ -1,0 +1,203 @@
+// Package rendering renders the content of Manifests to objects.
+//
+// Its input is a Manifest and the content store. Its output is the module's objects, with the runtime's values,
+// redirected images and pull Secrets, or the problem in the module's content. It does not write to the cluster.
+package rendering
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/render"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+)
+
+// Rendering contains the rendered objects of a Manifest.
+type Rendering struct {
+	Objects []*unstructured.Unstructured
+	// DefaultCR is the Manifest's default CR with the runtime's values. Nil if it has none.
+	DefaultCR *unstructured.Unstructured
+	// Images is the finding of comparing the objects' images with the images that the component lists.
+	Images outcome.Finding
+}
+
+// Renderer renders the content of Manifests.
+type Renderer struct {
+	// Content contains the blobs that Manifests reference by digest.
+	Content *contentstore.Store
+	// Render renders content to objects, with limits for time and memory.
+	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
+	// Namespace is the default namespace of objects.
+	Namespace string
+}
+
+// Module returns the objects of a Manifest. Their images already refer to the configured mirrors. capabilities reads
+// the version and kinds of the API server, which only charts need. The finding is a problem that the module causes. All
+// errors are temporary.
+func (r Renderer) Module(
+	ctx context.Context, m *v1beta2.Manifest, capabilities func() (render.Capabilities, error),
+) (Rendering, *outcome.Finding, error) {
+	in, problem, err := r.input(ctx, m, capabilities)
+	if problem != nil || err != nil {
+		return Rendering{}, problem, err
+	}
+	objects, err := r.Render(ctx, in)
+	switch {
+	case ctx.Err() != nil:
+		return Rendering{}, nil, ctx.Err()
+	case errors.Is(err, render.ErrNotRun):
+		return Rendering{}, nil, err
+	case err != nil:
+		return Rendering{}, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
+	}
+	defaultCR, problem := defaultCRWith(m, in.Substitute)
+	if problem != nil {
+		return Rendering{}, problem, nil
+	}
+	listed, problem := redirect(m, objects)
+	return Rendering{objects, defaultCR, listed}, problem, nil
+}
+
+// input returns the input for rendering a Manifest.
+func (r Renderer) input(
+	ctx context.Context, m *v1beta2.Manifest, capabilities func() (render.Capabilities, error),
+) (render.Input, *outcome.Finding, error) {
+	sources := inputSources{
+		load: func(blob digest.Digest) ([]byte, *outcome.Finding, error) {
+			data, err := r.Content.Load(ctx, blob)
+			switch {
+			case errors.Is(err, contentstore.ErrMissing):
+				return nil, &outcome.Finding{Reason: v1beta2.ReasonContentMissing, Message: err.Error()}, nil
+			case errors.Is(err, contentstore.ErrBroken):
+				return nil, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
+			}
+			return data, nil, err
+		},
+		capabilities: capabilities,
+	}
+	return sources.input(m, r.Namespace)
+}
+
+// inputSources loads the parts of a rendering input that are not in the Manifest.
+type inputSources struct {
+	load         func(digest.Digest) ([]byte, *outcome.Finding, error)
+	capabilities func() (render.Capabilities, error)
+}
+
+func (s inputSources) input(
+	m *v1beta2.Manifest, namespace string,
+) (in render.Input, problem *outcome.Finding, err error) {
+	var source v1beta2.ImageSpec
+	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
+		return in, &outcome.Finding{Reason: v1beta2.ReasonSourceBroken, Message: "spec.install.source: " + err.Error()}, nil
+	}
+	if in.Substitute, problem = valuesOf(m); problem != nil {
+		return in, problem, nil
+	}
+	in.Packed, in.Release, in.Namespace = source.Type, m.ModuleLabel(), namespace
+	in.Content, problem, err = s.content(source, "spec.install.source")
+	if problem != nil || err != nil || source.Type != v1beta2.HelmChart {
+		return in, problem, err
+	}
+	if m.Spec.Config != nil {
+		if in.Values, problem, err = s.content(*m.Spec.Config, "spec.config"); problem != nil || err != nil {
+			return in, problem, err
+		}
+	}
+	in.Kubernetes, err = s.capabilities()
+	return in, nil, err
+}
+
+// content loads the content that an ImageSpec refers to. field is the name of the ImageSpec's field, for messages.
+func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *outcome.Finding, error) {
+	blob := digest.Digest(source.Ref)
+	if err := blob.Validate(); err != nil {
+		return nil, &outcome.Finding{
+			Reason:  v1beta2.ReasonSourceBroken,
+			Message: fmt.Sprintf("%s.ref: invalid digest %q: %v", field, source.Ref, err),
+		}, nil
+	}
+	return s.load(blob)
+}
+
+// redirect redirects images to their mirrors, adds the pull Secret, and compares the images with the component's
+// list.
+func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (outcome.Finding, *outcome.Finding) {
+	var rules bundle.ImageRules
+	if text := m.Annotations[v1beta2.AnnotationImages]; text != "" {
+		if err := json.Unmarshal([]byte(text), &rules); err != nil {
+			return outcome.Finding{}, &outcome.Finding{
+				Reason:  v1beta2.ReasonImagesBroken,
+				Message: fmt.Sprintf("annotation %s: %v", v1beta2.AnnotationImages, err),
+			}
+		}
+	}
+	uses, err := images.Rewrite(objects, images.Rewriting{
+		Localized: m.Spec.LocalizedImages, Mirrors: rules.Mirrors, Paths: rules.ImagePaths,
+	})
+	if err != nil {
+		return outcome.Finding{}, &outcome.Finding{Reason: v1beta2.ReasonImagesBroken, Message: err.Error()}
+	}
+	if rules.ImagePullSecret != "" {
+		if err := images.AddPullSecret(objects, rules.ImagePullSecret,
+			func(o *unstructured.Unstructured) bool { return isManager(m, o) }); err != nil {
+			return outcome.Finding{}, &outcome.Finding{Reason: v1beta2.ReasonImagesBroken, Message: err.Error()}
+		}
+	}
+	if rules.Pinned {
+		if unpinned := images.Unpinned(uses); len(unpinned) > 0 {
+			return outcome.Finding{}, &outcome.Finding{
+				Reason: v1beta2.ReasonImagesNotListed,
+				Message: "the root of trust has release keys, but no digest is released for " + excerpt.FirstFew(unpinned) +
+					": list the image in the component, or use a digest in the content",
+			}
+		}
+	}
+	count := distinct(uses)
+	if len(m.Spec.LocalizedImages) == 0 {
+		return outcome.Finding{
+			OK:      true,
+			Reason:  v1beta2.ReasonNoImagesListed,
+			Message: fmt.Sprintf("the component lists no images, but its objects use %d", count),
+		}, nil
+	}
+	if strange := images.Unlisted(uses, m.Spec.LocalizedImages); len(strange) > 0 {
+		return outcome.Finding{
+			Reason:  v1beta2.ReasonImagesNotListed,
+			Message: "the component does not list " + excerpt.FirstFew(strange),
+		}, nil
+	}
+	return outcome.Finding{
+		OK:      true,
+		Reason:  v1beta2.ReasonImagesListed,
+		Message: fmt.Sprintf("the component lists the %d images of its objects", count),
+	}, nil
+}
+
+// isManager reports whether a workload can be the operator of its module, according to spec.manager.
+func isManager(m *v1beta2.Manifest, o *unstructured.Unstructured) bool {
+	manager, gvk := m.Spec.Manager, o.GroupVersionKind()
+	return manager == nil || manager.Name == o.GetName() && manager.Group == gvk.Group && manager.Kind == gvk.Kind &&
+		cmp.Or(manager.Namespace, m.Namespace) == cmp.Or(o.GetNamespace(), m.Namespace)
+}
+
+func distinct(uses []images.Use) int {
+	all := make([]string, len(uses))
+	for i, use := range uses {
+		all[i] = use.Image
+	}
+	slices.Sort(all)
+	return len(slices.Compact(all))
+}

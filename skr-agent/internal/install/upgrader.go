@@ -1,0 +1,252 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
+)
+
+// upgrader applies the version that a Manifest requests: it plans, checks, dry-runs, applies and prunes.
+type upgrader struct {
+	planner   *planner
+	checker   *checker
+	dryRunner *dryRunner
+	applier   *applier
+	deleter   *deleter
+	observer  *observer
+	ledger    *ledger
+	reporter  *reporter
+	pacer     *pacer
+
+	now                  func() time.Time
+	resync, lookInterval time.Duration
+}
+
+// apply applies the content of a Manifest. If todo is stepCorrect, it applies only the changed objects. The outcome has
+// a state only if the apply failed or must wait.
+func (up *upgrader) apply(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed object.Keys,
+) (outcome.Outcome, error) {
+	started, wasInstalled := up.now(), planning.Installed(m)
+	p, out, err := up.prepare(ctx, m, known, todo, changed)
+	if err != nil || out.State != "" {
+		return out, err
+	}
+	if todo == stepApply {
+		if err := up.dryRunner.pruneInterceptors(ctx, m, p); err != nil {
+			return outcome.Outcome{}, err
+		}
+	}
+	applied, wait, err := up.write(ctx, m, known, p, wasInstalled, changed)
+	if wasInstalled && len(applied) > 0 {
+		up.reporter.recordDrift(ctx, m, applied)
+		known.countCorrection(up.now())
+	}
+	if err != nil {
+		return up.refused(m, known, out, p, err)
+	}
+	if wait == "" && len(p.Unread) > 0 {
+		wait = p.UnreadText()
+	}
+	if wait != "" {
+		out = up.pacer.waiting(m, known, out, wait)
+		// Keep the status of an installed module. Otherwise, each start of the agent would show the module as
+		// Processing until its watches run.
+		out.KeepStatus = wasInstalled && out.State == v1beta2.StateProcessing
+		return out, nil
+	}
+	objectsApplied.WithLabelValues(m.Module()).Add(float64(len(applied)))
+	if todo == stepCorrect {
+		return out, nil
+	}
+	if out, err = up.prune(ctx, m, known, p, out); err != nil {
+		return outcome.Outcome{}, err
+	}
+	if problem := p.LeftOut(); problem != nil {
+		out.Installation = problem
+		return up.pacer.failed(m, known, out), nil
+	}
+	if err := up.ledger.recordApplied(ctx, m, known); err != nil {
+		return outcome.Outcome{}, err
+	}
+	applyDuration.WithLabelValues(m.Module()).Observe(up.now().Sub(started).Seconds())
+	known.checked, known.checkedAt = m.Generation, up.now()
+	out.Installation = &outcome.Finding{
+		OK: true, Reason: v1beta2.ReasonApplied, Message: fmt.Sprintf("%d objects are applied", len(p.Inventory)),
+	}
+	return out, nil
+}
+
+// prepare plans the apply, checks the plan, and writes the planned objects to the inventory.
+func (up *upgrader) prepare(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed object.Keys,
+) (planning.Plan, outcome.Outcome, error) {
+	p, problem, err := up.planner.planFor(ctx, m, todo, changed)
+	if err != nil {
+		return planning.Plan{}, outcome.Outcome{}, err
+	}
+	if problem != nil {
+		out := up.pacer.failed(m, known, outcome.Outcome{Inventory: m.Status.Synced, Resources: problem})
+		out.Untouched = true
+		return planning.Plan{}, out, nil
+	}
+	known.images, known.values = m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues]
+	known.inherited = record.Claims(m).Inherited
+	out := outcome.Outcome{Inventory: m.Status.Synced, Images: &p.Images, Resources: &p.Resources}
+	if todo != stepApply {
+		known.forgetReady(p)
+		return p, out, nil
+	}
+	if up.now().Sub(known.checkedAt) >= up.resync {
+		known.settled = nil // at the resync interval, compare all objects with the cluster
+	}
+	out.Fields = up.reporter.fieldsOf(m, p)
+	if out.Rights, problem, err = up.checker.check(ctx, m, &p); err != nil {
+		return planning.Plan{}, outcome.Outcome{}, err
+	}
+	if problem != nil {
+		out.Installation = problem
+		out = up.pacer.failed(m, known, out)
+		out.Untouched, out.Forbidden = true, true
+		return planning.Plan{}, out, nil
+	}
+	tried, err := up.dryRunner.dryRunWithFix(ctx, m, known, p)
+	if err != nil {
+		return planning.Plan{}, outcome.Outcome{}, err
+	}
+	p.Recreate = tried.recreate
+	switch {
+	case tried.problem == nil:
+	case record.Claims(m).Applied == nil: // a first installation applies the objects that the API server accepts
+		p.Refused = tried.problem
+	default:
+		out.Untouched = !planning.IsBegun(m)
+		out.Installation = tried.problem
+		out = up.pacer.failed(m, known, out)
+		known.refuse(m, out, up.now(), tried.immutable)
+		return planning.Plan{}, out, nil
+	}
+	if err := up.ledger.begin(ctx, m, known); err != nil {
+		return planning.Plan{}, outcome.Outcome{}, err
+	}
+	up.planner.plans.Keep(client.ObjectKeyFromObject(m), planning.Input(m, up.planner.owner(m)), p)
+	p.LeaveUnread()
+	// Write the inventory before any object, so that a crash does not orphan objects.
+	if out, err = up.reporter.announce(ctx, m, out, object.Union(p.Inventory, m.Status.Synced)); err != nil {
+		return planning.Plan{}, outcome.Outcome{}, err
+	}
+	return p, out, nil
+}
+
+// write applies a plan and creates the default CR. It returns the changed objects. wait is the reason why the rest of
+// the plan must wait, or "".
+func (up *upgrader) write(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, wasInstalled bool, seen object.Keys,
+) ([]guard.Key, string, error) {
+	if wait, err := up.dryRunner.recreate(ctx, m, p); err != nil || wait != "" {
+		return nil, wait, err
+	}
+	applied, wait, err := up.applier.applyPlan(ctx, m, known, p, seen)
+	if err != nil || wait != "" {
+		return applied, wait, err
+	}
+	created, wait, err := up.applier.createDefaultCR(ctx, up.planner.accounts.Of(m), up.planner.owner(m), known, p)
+	if created && wasInstalled {
+		applied = append(applied, guard.KeyOf(p.DefaultCR))
+	}
+	return applied, wait, err
+}
+
+// refused handles errors of the API server during an apply. Temporary errors cause a retry. An error that the module
+// causes sets its state to Error.
+func (up *upgrader) refused(
+	m *v1beta2.Manifest, known *memo, out outcome.Outcome, p planning.Plan, err error,
+) (outcome.Outcome, error) {
+	var definite, temporary []string
+	forbidden := false
+	for _, one := range account.Separate(err) {
+		switch {
+		case account.IsTransient(one):
+			temporary = append(temporary, one.Error())
+		case account.IsTemporary(one) && !account.IsMistake(one):
+			return outcome.Outcome{}, err
+		default:
+			definite, forbidden = append(definite, one.Error()), forbidden || account.LacksRight(one)
+		}
+	}
+	switch {
+	case p.Refused != nil:
+		out.Installation = p.Refused
+		return up.pacer.failed(m, known, out), nil
+	case len(definite) == 0:
+		// All errors are temporary. A typical cause is a webhook whose server is part of this module and does not run
+		// yet.
+		return up.pacer.waiting(m, known, out, "waiting for the API server to accept "+excerpt.FirstFew(temporary)), nil
+	}
+	out.Installation = &outcome.Finding{
+		Reason: v1beta2.ReasonApplyFailed, Message: excerpt.FirstFew(append(definite, p.Unknown...)),
+	}
+	if forbidden {
+		out.Installation.Reason = v1beta2.ReasonForbidden
+	}
+	return up.pacer.failed(m, known, out), nil
+}
+
+// prune deletes the objects that are not in the current version. It keeps objects that other modules take over, and
+// objects with data of users.
+func (up *upgrader) prune(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, out outcome.Outcome,
+) (outcome.Outcome, error) {
+	known.held, known.heldFor = "", heldInterval
+	mine, moving, err := up.planner.handOver(ctx, m, p.Prune)
+	if err != nil {
+		return out, err
+	}
+	known.handingOver = moving
+	var data, leaving []string
+	for _, r := range mine {
+		why, err := up.deleter.keepsData(ctx, m, r)
+		if err != nil {
+			return out, err
+		}
+		if why != "" {
+			data = append(data, why)
+			continue
+		}
+		left, err := up.deleter.deleteObjects(ctx, m, []v1beta2.Resource{r}, up.planner.mayDelete(m))
+		if err != nil {
+			return out, err
+		}
+		if len(left.objects) > 0 {
+			leaving = append(leaving, left.texts...)
+			continue
+		}
+		out.Inventory = object.Without(out.Inventory, object.KeysOf([]v1beta2.Resource{r}))
+	}
+	switch {
+	case len(leaving) > 0:
+		known.held = "waiting for the deletion of " + excerpt.FirstFew(leaving)
+	case len(data) > 0:
+		known.held, known.heldFor = excerpt.FirstFew(data), dataInterval
+	}
+	known.dropped = object.KeysOf(p.Prune)
+	if len(p.Prune) > 0 {
+		needed := out.Inventory
+		if p.DefaultCR != nil {
+			needed = object.Union(needed, []v1beta2.Resource{object.ResourceOf(p.DefaultCR)})
+		}
+		up.deleter.retain(ctx, m, needed)
+	}
+	return out, nil
+}
